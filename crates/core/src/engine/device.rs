@@ -1,0 +1,31 @@
+//! The one trait every device under test fits: io_uring, null, simulated, faulty.
+
+use crate::error::DeviceError;
+use crate::units::Nanos;
+use crate::workload::Request;
+
+/// A finished I/O. `at` is when the host learned of it. `result`: the errno of a failed one.
+#[derive(Debug, Clone, Copy)]
+pub struct Completion {
+    pub slot: u32,
+    pub at: Nanos,
+    pub result: Result<(), i32>,
+}
+
+/// A device as one engine thread sees it. A slot is the caller's number for an outstanding I/O; it is free
+/// again once its completion was returned. Nothing is retried.
+pub trait Device {
+    /// The device's clock.
+    fn now(&mut self) -> Nanos;
+
+    /// Queue one I/O. It may be held back until `wait`, but no longer.
+    fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError>;
+
+    /// Hand over all that is queued, then wait until something completed or `until` has passed, and append what
+    /// completed to `done`, in order of time. A real device returns after 50 ms at the latest, so that its
+    /// thread can be asked to stop. With nothing outstanding this is idling until `until`.
+    fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError>;
+
+    /// The data pattern of the writes to come: share of it that is random.
+    fn set_entropy(&mut self, percent: u8);
+}

@@ -1,0 +1,8 @@
+//! Issues, records and simulates I/O. Per-I/O work is here; per-step work is in Python.
+
+pub mod engine;
+pub mod error;
+pub mod recorder;
+pub mod simdrive;
+pub mod units;
+pub mod workload;

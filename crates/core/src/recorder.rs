@@ -1,0 +1,195 @@
+//! Completions -> counters, HDR histogram, interval series. Nothing saturates; merging is exact.
+
+use hdrhistogram::Histogram;
+
+use crate::units::{Bytes, Nanos};
+use crate::workload::Operation;
+
+/// Three significant digits: relative error of a reported latency at most 0.1 %.
+const SIGNIFICANT_DIGITS: u8 = 3;
+/// First size of a histogram, ten minutes; longer latencies make it grow.
+const FIRST_HIGHEST_NS: u64 = 600_000_000_000;
+
+/// An empty latency histogram: 1 ns upwards, growing as needed.
+pub fn latency_histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, FIRST_HIGHEST_NS, SIGNIFICANT_DIGITS).expect("constant bounds");
+    histogram.auto(true);
+    histogram
+}
+
+/// Reads or writes of one step.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    pub ios: u64,
+    pub bytes: u64,
+    /// Completed inside the window.
+    pub window_ios: u64,
+    pub window_bytes: u64,
+    pub latency_sum_ns: u64,
+    pub histogram: Histogram<u64>,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self {
+            ios: 0,
+            bytes: 0,
+            window_ios: 0,
+            window_bytes: 0,
+            latency_sum_ns: 0,
+            histogram: latency_histogram(),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.window_ios += other.window_ios;
+        self.window_bytes += other.window_bytes;
+        self.latency_sum_ns += other.latency_sum_ns;
+        self.histogram.add(&other.histogram).expect("both histograms grow");
+    }
+}
+
+/// One interval of the series.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interval {
+    pub read_ios: u64,
+    pub write_ios: u64,
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    pub latency_sum_ns: u64,
+    pub latency_max_ns: u64,
+}
+
+impl Interval {
+    fn merge(&mut self, other: &Self) {
+        self.read_ios += other.read_ios;
+        self.write_ios += other.write_ios;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+        self.latency_sum_ns += other.latency_sum_ns;
+        self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
+    }
+}
+
+/// Failed I/Os of one operation and errno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorTally {
+    pub operation: Operation,
+    pub errno: i32,
+    pub ios: u64,
+    pub first_lba: u64,
+}
+
+/// Records one step of one thread, or of several after `merge`.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    pub read: Tally,
+    pub write: Tally,
+    pub intervals: Vec<Interval>,
+    pub errors: Vec<ErrorTally>,
+    /// Completed after the window's end (they are in the histogram, not in the window's counters).
+    pub late_ios: u64,
+    start: Nanos,
+    window_end: Nanos,
+    interval_ns: u64,
+    /// End of the interval last written to, so that the usual case needs no division.
+    interval_end: u64,
+}
+
+impl Recorder {
+    /// Record from `start`; completions after `window_end` are late. `interval_ns` > 0.
+    pub fn new(start: Nanos, window_end: Nanos, interval_ns: u64) -> Self {
+        assert!(interval_ns > 0, "an interval has a length");
+        Self {
+            read: Tally::new(),
+            write: Tally::new(),
+            intervals: vec![],
+            errors: vec![],
+            late_ios: 0,
+            start,
+            window_end,
+            interval_ns,
+            interval_end: start.0,
+        }
+    }
+
+    /// A successful I/O. `completed` must not run backwards between calls.
+    #[inline]
+    pub fn record(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
+        let latency = completed.0 - submitted.0;
+        let in_window = completed <= self.window_end;
+        let tally = if operation == Operation::Read { &mut self.read } else { &mut self.write };
+        tally.ios += 1;
+        tally.bytes += bytes.0;
+        tally.latency_sum_ns += latency;
+        // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
+        tally.histogram.record(latency.max(1)).expect("the histogram grows");
+        if !in_window {
+            self.late_ios += 1;
+            return;
+        }
+        tally.window_ios += 1;
+        tally.window_bytes += bytes.0;
+        while completed.0 >= self.interval_end && self.interval_end < self.window_end.0 {
+            self.intervals.push(Interval::default());
+            self.interval_end = self.interval_end.saturating_add(self.interval_ns).min(self.window_end.0);
+        }
+        let interval = self.intervals.last_mut().expect("the loop above opened it");
+        if operation == Operation::Read {
+            interval.read_ios += 1;
+            interval.read_bytes += bytes.0;
+        } else {
+            interval.write_ios += 1;
+            interval.write_bytes += bytes.0;
+        }
+        interval.latency_sum_ns += latency;
+        interval.latency_max_ns = interval.latency_max_ns.max(latency);
+    }
+
+    /// A failed I/O: counted, never part of a latency.
+    pub fn record_error(&mut self, operation: Operation, errno: i32, lba: u64) {
+        self.add_errors(&[ErrorTally { operation, errno, ios: 1, first_lba: lba }]);
+    }
+
+    fn add_errors(&mut self, errors: &[ErrorTally]) {
+        for error in errors {
+            match self.errors.iter_mut().find(|e| e.operation == error.operation && e.errno == error.errno) {
+                Some(known) => known.ios += error.ios,
+                None => self.errors.push(*error),
+            }
+        }
+    }
+
+    /// Add another thread's record of the same step.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!(self.interval_ns, other.interval_ns, "records of one step share the interval");
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.late_ios += other.late_ios;
+        if self.intervals.len() < other.intervals.len() {
+            self.intervals.resize(other.intervals.len(), Interval::default());
+        }
+        for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
+            mine.merge(theirs);
+        }
+        self.add_errors(&other.errors);
+    }
+
+    pub fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios
+    }
+
+    pub fn error_ios(&self) -> u64 {
+        self.errors.iter().map(|error| error.ios).sum()
+    }
+
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    pub fn start(&self) -> Nanos {
+        self.start
+    }
+}

@@ -1,0 +1,341 @@
+//! Stimulus -> a deterministic stream of requests, one stream per thread per run.
+//!
+//! The generator is xoshiro256++ (64-bit output, section 6 asks for at least 48), seeded once per run; thread
+//! i starts 2^128 * i draws along, so that streams never overlap. Offsets are drawn by multiplication with
+//! rejection (Lemire, ACM TOMACS 2019): exactly uniform for any range, independent of capacity. A stream goes
+//! on from step to step; so does its sequential position.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use crate::error::StimulusError;
+use crate::units::{Bytes, Lba, SECTOR};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    Read,
+    Write,
+}
+
+/// One I/O to issue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    pub operation: Operation,
+    pub lba: Lba,
+    pub bytes: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LbaGroup {
+    pub start_percent: f64,
+    pub end_percent: f64,
+    pub probability_percent: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Access {
+    Random,
+    /// Each thread covers its own region of the active range, wrapping at its end. `restart` begins at the
+    /// region's start; otherwise the position of the last sequential step is kept.
+    Sequential {
+        #[serde(default)]
+        restart: bool,
+    },
+    /// Random within one of several parts of the active range, chosen with the given probabilities.
+    Groups {
+        groups: Vec<LbaGroup>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockShare {
+    pub bytes: u64,
+    pub weight: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActiveRange {
+    pub start_percent: f64,
+    pub end_percent: f64,
+}
+
+/// What I/O to issue (DESIGN section 3). `alignment_bytes`: `None` aligns each I/O to its own size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stimulus {
+    pub access: Access,
+    pub block_sizes: Vec<BlockShare>,
+    pub read_percent: f64,
+    pub active_range: ActiveRange,
+    pub thread_count: u32,
+    pub queue_depth: u32,
+    #[serde(default = "full_entropy")]
+    pub entropy_percent: u8,
+    #[serde(default)]
+    pub alignment_bytes: Option<u64>,
+}
+
+fn full_entropy() -> u8 {
+    100
+}
+
+/// When a step ends. `Bytes` and `Ios` are exact over all threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stop {
+    Time { ns: u64 },
+    Bytes { bytes: u64 },
+    Ios { ios: u64 },
+}
+
+impl Stimulus {
+    pub fn from_json(text: &str) -> Result<Self, StimulusError> {
+        serde_json::from_str(text).map_err(|e| StimulusError::Format(e.to_string()))
+    }
+
+    pub fn max_block(&self) -> Bytes {
+        Bytes(self.block_sizes.iter().map(|share| share.bytes).max().unwrap_or(0))
+    }
+
+    /// Check everything that does not depend on the device.
+    pub fn validate(&self) -> Result<(), StimulusError> {
+        let percent = |name, value: f64| {
+            if (0.0..=100.0).contains(&value) { Ok(()) } else { Err(StimulusError::Percent(name)) }
+        };
+        percent("read_percent", self.read_percent)?;
+        percent("entropy_percent", f64::from(self.entropy_percent))?;
+        percent("active_range.start_percent", self.active_range.start_percent)?;
+        percent("active_range.end_percent", self.active_range.end_percent)?;
+        if self.thread_count == 0 {
+            return Err(StimulusError::Zero("thread_count"));
+        }
+        if self.queue_depth == 0 {
+            return Err(StimulusError::Zero("queue_depth"));
+        }
+        if self.block_sizes.iter().all(|share| share.weight == 0) {
+            return Err(StimulusError::Zero("the sum of the block sizes' weights"));
+        }
+        for share in &self.block_sizes {
+            if share.bytes == 0 || share.bytes % SECTOR != 0 {
+                return Err(StimulusError::BlockSize(share.bytes));
+            }
+        }
+        if let Some(alignment) = self.alignment_bytes
+            && (alignment == 0 || alignment % SECTOR != 0)
+        {
+            return Err(StimulusError::Alignment(alignment));
+        }
+        self.validate_groups()
+    }
+
+    fn validate_groups(&self) -> Result<(), StimulusError> {
+        let Access::Groups { groups } = &self.access else { return Ok(()) };
+        for group in groups {
+            let ends = [group.start_percent, group.end_percent, group.probability_percent];
+            if ends.iter().any(|value| !(0.0..=100.0).contains(value)) || group.start_percent >= group.end_percent {
+                return Err(StimulusError::Percent("each LBA group's start, end and probability"));
+            }
+        }
+        let sum: f64 = groups.iter().map(|group| group.probability_percent).sum();
+        if (sum - 100.0).abs() > 1e-6 {
+            return Err(StimulusError::GroupProbability(sum));
+        }
+        Ok(())
+    }
+}
+
+/// A half-open range of sectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    start: u64,
+    end: u64,
+}
+
+impl Range {
+    fn of(sectors: Range, start_percent: f64, end_percent: f64) -> Range {
+        let length = (sectors.end - sectors.start) as f64;
+        let at = |percent: f64| sectors.start + (length * percent / 100.0).round() as u64;
+        // Kept on 4 KiB boundaries so that an aligned range gives aligned I/Os.
+        Range { start: at(start_percent).next_multiple_of(8).min(sectors.end), end: at(end_percent).min(sectors.end) }
+    }
+
+    fn len(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// Uniform draw of 0..bound (Lemire's method).
+#[inline]
+fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
+    let mut wide = u128::from(rng.next_u64()) * u128::from(bound);
+    if (wide as u64) < bound {
+        let threshold = bound.wrapping_neg() % bound;
+        while (wide as u64) < threshold {
+            wide = u128::from(rng.next_u64()) * u128::from(bound);
+        }
+    }
+    (wide >> 64) as u64
+}
+
+/// A probability as a threshold for a 64-bit draw; exact at 0 and 1.
+fn threshold(share: f64) -> u128 {
+    (share * (1u128 << 64) as f64) as u128
+}
+
+/// Random placement of one block size within one range: `start + draw * step`, `positions` choices.
+#[derive(Debug, Clone, Copy)]
+struct Placement {
+    start: u64,
+    step: u64,
+    positions: u64,
+}
+
+impl Placement {
+    fn new(range: Range, sectors: u64, alignment: u64) -> Result<Self, StimulusError> {
+        let start = range.start.next_multiple_of(alignment);
+        if start + sectors > range.end {
+            return Err(StimulusError::RangeTooSmall { range: range.len() * SECTOR, block: sectors * SECTOR });
+        }
+        Ok(Self { start, step: alignment, positions: (range.end - start - sectors) / alignment + 1 })
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Plan {
+    Random(Vec<Vec<Placement>>),
+    Sequential(Range),
+}
+
+/// One thread's endless stream of requests; survives from step to step.
+#[derive(Debug, Clone)]
+pub struct RequestStream {
+    rng: Xoshiro256PlusPlus,
+    thread: u32,
+    position: u64,
+    plan: Plan,
+    /// Cumulative thresholds over block sizes; sectors of each.
+    sizes: Vec<(u128, u64)>,
+    /// Cumulative thresholds over LBA groups.
+    groups: Vec<u128>,
+    read_below: u128,
+}
+
+impl RequestStream {
+    /// The stream of `thread` (0-based) in the run with this seed.
+    pub fn new(seed: u64, thread: u32) -> Self {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for _ in 0..thread {
+            rng.jump();
+        }
+        let nothing = Plan::Sequential(Range { start: 0, end: 0 });
+        Self { rng, thread, position: 0, plan: nothing, sizes: vec![], groups: vec![], read_below: 0 }
+    }
+
+    /// Go over to a stimulus on a device of `capacity`. The random stream and the sequential position continue.
+    pub fn set(&mut self, stimulus: &Stimulus, capacity: Bytes) -> Result<(), StimulusError> {
+        stimulus.validate()?;
+        let device = Range { start: 0, end: Lba::from_bytes(capacity).0 };
+        let active = Range::of(device, stimulus.active_range.start_percent, stimulus.active_range.end_percent);
+        let shares: Vec<_> = stimulus.block_sizes.iter().filter(|share| share.weight > 0).collect();
+        let total: f64 = shares.iter().map(|share| f64::from(share.weight)).sum();
+        self.sizes = cumulative(shares.iter().map(|share| f64::from(share.weight) / total))
+            .into_iter()
+            .zip(shares.iter().map(|share| share.bytes / SECTOR))
+            .collect();
+        self.read_below = threshold(stimulus.read_percent / 100.0);
+        self.groups.clear();
+        match &stimulus.access {
+            Access::Random => self.plan = Plan::Random(vec![self.placements(active, stimulus)?]),
+            Access::Groups { groups } => {
+                self.groups = cumulative(groups.iter().map(|group| group.probability_percent / 100.0));
+                let parts = groups.iter().map(|group| {
+                    self.placements(Range::of(active, group.start_percent, group.end_percent), stimulus)
+                });
+                self.plan = Plan::Random(parts.collect::<Result<_, _>>()?);
+            }
+            Access::Sequential { restart } => self.set_sequential(active, stimulus, *restart)?,
+        }
+        Ok(())
+    }
+
+    fn placements(&self, range: Range, stimulus: &Stimulus) -> Result<Vec<Placement>, StimulusError> {
+        let alignment = |sectors| stimulus.alignment_bytes.map_or(sectors, |bytes| bytes / SECTOR);
+        self.sizes.iter().map(|&(_, sectors)| Placement::new(range, sectors, alignment(sectors))).collect()
+    }
+
+    fn set_sequential(&mut self, active: Range, stimulus: &Stimulus, restart: bool) -> Result<(), StimulusError> {
+        let block = stimulus.max_block().0 / SECTOR;
+        let threads = u64::from(stimulus.thread_count);
+        // Regions begin on a block boundary and the last one takes the remainder: together they are the range.
+        let share = active.len() / threads / block * block;
+        let start = active.start + u64::from(self.thread) * share;
+        let last = u64::from(self.thread) == threads - 1;
+        let region = Range { start, end: if last { active.end } else { start + share } };
+        if region.len() < block {
+            return Err(StimulusError::RangeTooSmall { range: region.len() * SECTOR, block: block * SECTOR });
+        }
+        if restart || self.position < region.start || self.position >= region.end {
+            self.position = region.start;
+        }
+        self.plan = Plan::Sequential(region);
+        Ok(())
+    }
+
+    /// The next request, or a shorter one where a sequential region ends: every LBA is reached, none twice.
+    #[inline]
+    pub fn next_request(&mut self) -> Request {
+        let operation = self.draw_operation();
+        let size = if self.sizes.len() == 1 { 0 } else { pick(&mut self.rng, self.sizes.iter().map(|s| s.0)) };
+        let sectors = self.sizes[size].1;
+        match &self.plan {
+            Plan::Random(groups) => {
+                let group = if groups.len() == 1 { 0 } else { pick(&mut self.rng, self.groups.iter().copied()) };
+                let placement = groups[group][size];
+                let lba = placement.start + below(&mut self.rng, placement.positions) * placement.step;
+                Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
+            }
+            Plan::Sequential(region) => {
+                let lba = self.position;
+                let sectors = sectors.min(region.end - lba);
+                self.position = if lba + sectors == region.end { region.start } else { lba + sectors };
+                Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
+            }
+        }
+    }
+
+    #[inline]
+    fn draw_operation(&mut self) -> Operation {
+        let read = match self.read_below {
+            0 => false,
+            all if all >= 1 << 64 => true,
+            below => u128::from(self.rng.next_u64()) < below,
+        };
+        if read { Operation::Read } else { Operation::Write }
+    }
+}
+
+fn cumulative(shares: impl Iterator<Item = f64>) -> Vec<u128> {
+    let mut sum = 0.0;
+    let mut limits: Vec<u128> = shares
+        .map(|share| {
+            sum += share;
+            threshold(sum)
+        })
+        .collect();
+    if let Some(last) = limits.last_mut() {
+        *last = u128::MAX;
+    }
+    limits
+}
+
+#[inline]
+fn pick(rng: &mut Xoshiro256PlusPlus, mut limits: impl Iterator<Item = u128>) -> usize {
+    let draw = u128::from(rng.next_u64());
+    limits.position(|limit| draw < limit).expect("the last limit is above every draw")
+}

@@ -1,0 +1,111 @@
+"""Binding to the Rust core: sessions on a device under test, and latency histograms."""
+
+from typing import Any, final
+
+__all__ = ["DeviceError", "Histogram", "Session", "TargetError", "preset_names", "preset_text", "write_histogram_log"]
+
+class TargetError(ValueError):
+    """The target cannot be used as asked; the message names the cure."""
+
+class DeviceError(OSError):
+    """The device or the kernel interface failed while in use; `errno` is set."""
+
+@final
+class Histogram:
+    """HDR histogram of latencies in nanoseconds, three significant digits (relative error <= 0.1 %)."""
+
+    def __init__(self) -> None: ...
+    def record(self, latency_ns: int, count: int = 1) -> None: ...
+    def add(self, other: Histogram) -> None:
+        """Merge `other` into this histogram, exactly."""
+
+    def copy(self) -> Histogram: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def min_ns(self) -> int: ...
+    @property
+    def max_ns(self) -> int: ...
+    @property
+    def mean_ns(self) -> float: ...
+    def quantile_ns(self, quantile: float) -> int:
+        """Smallest recorded latency such that at least `quantile` (0..1) of all latencies are at or below it."""
+
+    def buckets(self) -> list[tuple[int, int]]:
+        """(highest equivalent latency in ns, count) of every non-empty bucket, ascending."""
+
+    def encode(self) -> str:
+        """Base64 of the HdrHistogram V2 deflate encoding."""
+
+    @staticmethod
+    def decode(text: str) -> Histogram: ...
+
+@final
+class Session:
+    """Live threads (or a simulator) holding one device under test; steps run on it back to back."""
+
+    @staticmethod
+    def simulated(preset: str, overrides_json: str, seed: int, max_queue_depth: int) -> Session:
+        """Simulated drive in virtual time. `overrides_json`: JSON object of drive parameters to change.
+
+        Raises TargetError for an unknown preset or a parameter out of range.
+        """
+
+    @staticmethod
+    def block(
+        path: str,
+        range_bytes: int,
+        seed: int,
+        max_threads: int,
+        max_queue_depth: int,
+        max_block_bytes: int,
+        exclusive: bool,
+    ) -> Session:
+        """Block device or regular file, opened O_DIRECT (O_EXCL when `exclusive`), driven through io_uring.
+
+        Raises TargetError (no O_DIRECT, no io_uring, too little locked memory) or DeviceError.
+        """
+
+    @staticmethod
+    def null(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
+        """A device that completes at once: measures the engine's own cost."""
+
+    @property
+    def range_bytes(self) -> int: ...
+    @property
+    def virtual_time(self) -> bool: ...
+    @property
+    def seed(self) -> int: ...
+    def describe(self) -> str:
+        """JSON object: what the device is (parameters of a simulated drive)."""
+
+    def start(self, stimulus_json: str, stop_json: str, interval_ns: int, stop_on_error: bool) -> None:
+        """Publish the next step; the threads go over to it without a pause. Returns at once."""
+
+    def progress(self) -> tuple[int, int]:
+        """(completed I/Os, elapsed ns on the device's clock) of the step under way."""
+
+    def wait(self, timeout_s: float) -> dict[str, Any] | None:
+        """The step's raw measurement, or None when `timeout_s` passed first.
+
+        Releases the GIL. Raises KeyboardInterrupt on Ctrl-C and DeviceError when the device failed.
+        """
+
+    def idle(self, seconds: float) -> None:
+        """Drain, then send the device nothing for `seconds` of its own clock."""
+
+    def purge(self) -> None:
+        """Simulated drive: return to fresh-out-of-the-box. Raises TargetError elsewhere."""
+
+    def set_write_cache(self, enabled: bool) -> None:
+        """Simulated drive: switch the volatile write cache. Raises TargetError elsewhere."""
+
+    def close(self) -> None:
+        """Stop and drain all threads. Safe to call twice."""
+
+def preset_names() -> list[str]: ...
+def preset_text(name: str) -> str:
+    """The preset's TOML text, with the source of each number. Raises TargetError when unknown."""
+
+def write_histogram_log(path: str, entries: list[tuple[str, float, float, Histogram]]) -> None:
+    """HdrHistogram V2 interval log: (tag, start seconds, duration seconds, histogram) per entry."""

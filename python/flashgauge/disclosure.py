@@ -1,0 +1,47 @@
+"""Departures from the standard, found by the program and shown at the top of every report.
+
+A disclosure names its clause, says what happened, and says what to do about it. `invalidates` marks those
+with which the result may not be called a PTS result at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    PURGE_NOT_RUN = "purge_not_run"
+    PURGE_BY_DISCARD = "purge_by_discard"
+    WRITE_CACHE_STATE = "write_cache_state"
+    GAP_OVER_LIMIT = "gap_over_limit"
+    STEADY_STATE_NOT_REACHED = "steady_state_not_reached"
+    INTERRUPTED = "interrupted"
+    PARAMETER_CHANGED = "parameter_changed"
+    IO_ERRORS = "io_errors"
+    NOT_DEVICE_LEVEL = "not_device_level"
+    SIMULATED = "simulated"
+    DATA_MISSING = "data_missing"
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """One departure. `clause`: of PTS 2.0.1. `message`: what is so. `advice`: what would cure it."""
+
+    kind: Kind
+    clause: str
+    message: str
+    advice: str
+    invalidates: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Disclosure:
+        return cls(**{**data, "kind": Kind(data["kind"])})
+
+
+def is_valid_pts_result(disclosures: list[Disclosure]) -> bool:
+    return not any(disclosure.invalidates for disclosure in disclosures)

@@ -1,0 +1,164 @@
+"""What came back from one step: counters, histograms, interval series; immutable and raw.
+
+Times are nanoseconds of the device's clock (virtual for a simulated drive). An I/O belongs to the step
+that issued it; the window is the time the step was asked to run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from flashgauge._core import Histogram
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Reads or writes of one step. `ios` counts every successful I/O of the step, `window_ios` those
+    completed inside the window; the histogram and the latency sum hold all of `ios`."""
+
+    ios: int
+    bytes: int
+    window_ios: int
+    window_bytes: int
+    latency_sum_ns: int
+    histogram: Histogram
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Direction:
+        return cls(**{**data, "histogram": Histogram.decode(data["histogram"])})
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "histogram": self.histogram.encode()}
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Series over the window, one value per interval of `interval_ns` (the last may be shorter)."""
+
+    interval_ns: int
+    read_ios: tuple[int, ...]
+    write_ios: tuple[int, ...]
+    read_bytes: tuple[int, ...]
+    write_bytes: tuple[int, ...]
+    latency_sum_ns: tuple[int, ...]
+    latency_max_ns: tuple[int, ...]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Intervals:
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in data.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class IoErrors:
+    """Failed I/Os of one kind: operation, errno, how many, and the first LBA (512-byte sectors)."""
+
+    operation: str
+    errno: int
+    ios: int
+    first_lba: int
+
+
+@dataclass(frozen=True)
+class HostUsage:
+    """Host and drive conditions during the step; None where there was no source (`NotMeasured`)."""
+
+    cpu_system_percent: float | None = None
+    cpu_iowait_percent: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One step's result.
+
+    `gap_ns`: time the device had nothing outstanding before this step's first I/O; None for the first step.
+    `late_ios`: I/Os issued in the window that completed after it (they are in the histogram, not in IOPS).
+    `bridge_ios`: I/Os issued after the window to keep the device loaded until the next step; in no result.
+    `stop_reason`: "complete", "io_error" or "interrupted".
+    """
+
+    start_ns: int
+    window_ns: int
+    read: Direction
+    write: Direction
+    intervals: Intervals
+    submitted_ios: int
+    late_ios: int
+    bridge_ios: int
+    gap_ns: int | None
+    stop_reason: str
+    errors: tuple[IoErrors, ...] = ()
+    host: HostUsage = field(default_factory=HostUsage)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Measurement:
+        return cls(
+            **{
+                **data,
+                "read": Direction.from_json(data["read"]),
+                "write": Direction.from_json(data["write"]),
+                "intervals": Intervals.from_json(data["intervals"]),
+                "errors": tuple(IoErrors(**error) for error in data["errors"]),
+                "host": HostUsage(**data.get("host", {})),
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "read": self.read.to_json(),
+            "write": self.write.to_json(),
+            "intervals": self.intervals.to_json(),
+            "errors": [vars(error) for error in self.errors],
+            "host": vars(self.host),
+        }
+
+    @property
+    def window_s(self) -> float:
+        return self.window_ns / NS_PER_S
+
+    @property
+    def ios(self) -> int:
+        return self.read.ios + self.write.ios
+
+    @property
+    def error_ios(self) -> int:
+        return sum(error.ios for error in self.errors)
+
+    @property
+    def iops(self) -> float:
+        """Completions inside the window / window length, reads and writes together."""
+        return (self.read.window_ios + self.write.window_ios) / self.window_s
+
+    @property
+    def mb_per_s(self) -> float:
+        """Throughput in MB/s (10^6 bytes, 2.4.1)."""
+        return (self.read.window_bytes + self.write.window_bytes) / self.window_s / 1e6
+
+    @property
+    def art_ns(self) -> float | None:
+        """Average response time of all the step's I/Os; None when there was none."""
+        return (self.read.latency_sum_ns + self.write.latency_sum_ns) / self.ios if self.ios else None
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """Reads and writes merged."""
+        merged = self.read.histogram.copy()
+        merged.add(self.write.histogram)
+        return merged
+
+
+def merged_histogram(measurements: list[Measurement]) -> Histogram:
+    """All latencies of several measurements in one histogram: percentiles of a window come from here."""
+    merged = Histogram()
+    for measurement in measurements:
+        merged.add(measurement.histogram)
+    return merged

@@ -1,0 +1,1 @@
+"""The device under test: simulated, block device or file."""

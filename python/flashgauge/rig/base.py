@@ -1,0 +1,72 @@
+"""What the driver needs of a device under test and its surroundings; one implementation per kind of target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from flashgauge._core import Session
+from flashgauge.disclosure import Disclosure
+from flashgauge.measurement import HostUsage
+from flashgauge.runfolder import DutInfo
+
+
+@dataclass(frozen=True)
+class SessionNeeds:
+    """The largest step the test will ask for; the engine allocates for it once, before the first step."""
+
+    max_threads: int
+    max_queue_depth: int
+    max_block_bytes: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What came of a purge or of setting the cache: a text for the report header, and any departure."""
+
+    state: str
+    disclosures: tuple[Disclosure, ...] = ()
+
+
+class Telemetry(Protocol):
+    """Host and drive conditions over one step."""
+
+    def begin(self) -> None:
+        """A step starts now."""
+
+    def end(self) -> HostUsage:
+        """Usage since `begin`; None in every field without a source."""
+
+
+class Rig(Protocol):
+    """The device under test, ready to execute steps."""
+
+    dut: DutInfo
+    session: Session
+    telemetry: Telemetry
+
+    def description(self) -> dict[str, Any]:
+        """Everything known of the device, JSON values, for run.json."""
+
+    def disclosures(self) -> list[Disclosure]:
+        """Departures that follow from the kind of target alone."""
+
+    def purge(self) -> Prepared:
+        """Purge. Raises DeviceError (an OSError) when it fails."""
+
+    def set_write_cache(self, enabled: bool) -> Prepared:
+        """Set the volatile write cache, and read it back."""
+
+    def close(self) -> None:
+        """Give the device back as it was found. Safe to call twice."""
+
+
+class NoTelemetry:
+    """For virtual time: the host's CPU use says nothing about the drive."""
+
+    def begin(self) -> None:
+        pass
+
+    def end(self) -> HostUsage:
+        return HostUsage()

@@ -1,0 +1,161 @@
+"""The steps a test asks for: frozen values, no I/O, no clock.
+
+A test of the standard (`flashgauge.spec`) is a generator that yields these and receives a
+`Measurement` back for each `Precondition` and `Measure`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from flashgauge.steadystate import Verdict
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class LbaGroup:
+    """A part of the active range (percent of it) and the share of I/Os it receives."""
+
+    start_percent: float
+    end_percent: float
+    probability_percent: float
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """What I/O to issue, in the standard's terms.
+
+    `block_sizes`: (bytes, weight) pairs, drawn per I/O. `read_percent`: share of reads, drawn per I/O.
+    `active_range_percent`: ActiveRange(start:end), definition 2.1.1. `queue_depth`: OIO per thread.
+    `alignment_bytes`: None aligns each I/O to its own size. `groups`: only for access "groups".
+    """
+
+    access: Literal["random", "sequential", "groups"]
+    block_sizes: tuple[tuple[int, int], ...]
+    read_percent: float
+    thread_count: int
+    queue_depth: int
+    active_range_percent: tuple[float, float] = (0.0, 100.0)
+    groups: tuple[LbaGroup, ...] = ()
+    entropy_percent: int = 100
+    alignment_bytes: int | None = None
+    restart_sequential: bool = False
+
+    @property
+    def total_oio(self) -> int:
+        return self.thread_count * self.queue_depth
+
+    def to_json(self) -> str:
+        """The core's form of the stimulus (crates/core/src/workload.rs, `Stimulus`)."""
+        access: dict[str, Any] = {"kind": self.access}
+        if self.access == "sequential":
+            access["restart"] = self.restart_sequential
+        if self.access == "groups":
+            access["groups"] = [vars(group) for group in self.groups]
+        return json.dumps(
+            {
+                "access": access,
+                "block_sizes": [{"bytes": size, "weight": weight} for size, weight in self.block_sizes],
+                "read_percent": self.read_percent,
+                "active_range": {
+                    "start_percent": self.active_range_percent[0],
+                    "end_percent": self.active_range_percent[1],
+                },
+                "thread_count": self.thread_count,
+                "queue_depth": self.queue_depth,
+                "entropy_percent": self.entropy_percent,
+                "alignment_bytes": self.alignment_bytes,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a step ends: exactly one of a time, a number of bytes, a number of I/Os."""
+
+    seconds: float | None = None
+    bytes: int | None = None
+    ios: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.seconds, self.bytes, self.ios) if value is not None]
+        if len(given) != 1 or given[0] <= 0:
+            raise ValueError("a stop rule is one positive number of seconds, bytes or I/Os")
+
+    def to_json(self) -> str:
+        if self.seconds is not None:
+            return json.dumps({"kind": "time", "ns": round(self.seconds * 1e9)})
+        if self.bytes is not None:
+            return json.dumps({"kind": "bytes", "bytes": self.bytes})
+        return json.dumps({"kind": "ios", "ios": self.ios})
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a step is for. `purpose` is "wipc", "round" and the like; the rest is None where it does not apply."""
+
+    purpose: str
+    round: int | None = None
+    read_percent: int | None = None
+    block_bytes: int | None = None
+
+    def __str__(self) -> str:
+        parts = [self.purpose if self.round is None else f"{self.purpose} {self.round}"]
+        if self.read_percent is not None:
+            parts.append(f"R/W {self.read_percent}/{100 - self.read_percent}")
+        if self.block_bytes is not None:
+            parts.append(f"{self.block_bytes / KIB:g} KiB")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Purge:
+    """Return the device to a state as if never used (2.1.20, 3.2)."""
+
+
+@dataclass(frozen=True)
+class SetWriteCache:
+    """Volatile write cache on (WCE) or off (WCD), section 3.7."""
+
+    enabled: bool
+
+
+@dataclass(frozen=True)
+class Precondition:
+    """Writing that prepares the device; measured, but not part of a result (2.1.18)."""
+
+    stimulus: Stimulus
+    stop: Stop
+    label: Label
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One test point: a stimulus for a time, and its measurement."""
+
+    stimulus: Stimulus
+    stop: Stop
+    label: Label
+
+
+@dataclass(frozen=True)
+class Idle:
+    """The host sends nothing for this long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RoundJudged:
+    """End of a round: the verdict on each tracking variable so far (empty before round 5). For observers only."""
+
+    round: int
+    verdicts: dict[str, Verdict]
+
+
+IoStep = Precondition | Measure
+Step = Purge | SetWriteCache | Precondition | Measure | Idle | RoundJudged
