@@ -45,7 +45,9 @@ class Session:
     """Live threads (or a simulator) holding one device under test; steps run on it back to back."""
 
     @staticmethod
-    def simulated(preset: str, overrides_json: str, seed: int, max_queue_depth: int) -> Session:
+    def simulated(
+        preset: str, overrides_json: str, seed: int, max_threads: int, max_queue_depth: int
+    ) -> Session:
         """Simulated drive in virtual time. `overrides_json`: JSON object of drive parameters to change.
 
         Raises TargetError for an unknown preset or a parameter out of range.
@@ -86,10 +88,14 @@ class Session:
         """(completed I/Os, elapsed ns on the device's clock) of the step under way."""
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
-        """The step's raw measurement, or None when `timeout_s` passed first.
+        """The step's raw measurement (fields of `flashgauge.measurement.Measurement`, histograms as `Histogram`),
+        or None when `timeout_s` passed first.
 
         Releases the GIL. Raises KeyboardInterrupt on Ctrl-C and DeviceError when the device failed.
         """
+
+    def interrupt(self) -> None:
+        """End the step under way early; its measurement says "interrupted"."""
 
     def idle(self, seconds: float) -> None:
         """Drain, then send the device nothing for `seconds` of its own clock."""

@@ -80,8 +80,11 @@ class Measurement:
     """One step's result.
 
     `gap_ns`: time the device had nothing outstanding before this step's first I/O; None for the first step.
-    `late_ios`: I/Os issued in the window that completed after it (they are in the histogram, not in IOPS).
-    `bridge_ios`: I/Os issued after the window to keep the device loaded until the next step; in no result.
+    `handover_ns`: from the step's begin until the last I/O of the step before had come back; the window begins then.
+    `early_ios`, `late_ios`: I/Os of this step that completed before the window began, or after it ended (they are in
+    the histogram, not in IOPS).
+    `bridge_ios`: I/Os issued between the window of the step before and this step to keep the device loaded while
+    the next step was being prepared; they are in no result.
     `stop_reason`: "complete", "io_error" or "interrupted".
     """
 
@@ -91,7 +94,9 @@ class Measurement:
     write: Direction
     intervals: Intervals
     submitted_ios: int
+    early_ios: int
     late_ios: int
+    handover_ns: int
     bridge_ios: int
     gap_ns: int | None
     stop_reason: str
@@ -135,13 +140,13 @@ class Measurement:
 
     @property
     def iops(self) -> float:
-        """Completions inside the window / window length, reads and writes together."""
-        return (self.read.window_ios + self.write.window_ios) / self.window_s
+        """Completions inside the window / window length, reads and writes together; 0 for an empty window."""
+        return (self.read.window_ios + self.write.window_ios) / self.window_s if self.window_ns else 0.0
 
     @property
     def mb_per_s(self) -> float:
         """Throughput in MB/s (10^6 bytes, 2.4.1)."""
-        return (self.read.window_bytes + self.write.window_bytes) / self.window_s / 1e6
+        return (self.read.window_bytes + self.write.window_bytes) / self.window_s / 1e6 if self.window_ns else 0.0
 
     @property
     def art_ns(self) -> float | None:

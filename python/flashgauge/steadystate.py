@@ -65,7 +65,7 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        return f"y = {self.slope:+,.4g} x round {'-' if self.intercept < 0 else '+'} {abs(self.intercept):,.6g}"
+        return f"y = {self.slope:+,.2f} x round {'-' if self.intercept < 0 else '+'} {abs(self.intercept):,.2f}"
 
 
 def judge(values: Sequence[float], first_round: int) -> Verdict:

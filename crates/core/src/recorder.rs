@@ -89,8 +89,10 @@ pub struct Recorder {
     pub write: Tally,
     pub intervals: Vec<Interval>,
     pub errors: Vec<ErrorTally>,
-    /// Completed after the window's end (they are in the histogram, not in the window's counters).
+    /// Completed before the window began or after its end: in the histogram, not in the window's counters.
+    pub early_ios: u64,
     pub late_ios: u64,
+    /// `Nanos::MAX` until the window opens.
     start: Nanos,
     window_end: Nanos,
     interval_ns: u64,
@@ -99,34 +101,45 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Record from `start`; completions after `window_end` are late. `interval_ns` > 0.
-    pub fn new(start: Nanos, window_end: Nanos, interval_ns: u64) -> Self {
+    /// The window is closed until `open`. `interval_ns` > 0.
+    pub fn new(interval_ns: u64) -> Self {
         assert!(interval_ns > 0, "an interval has a length");
         Self {
             read: Tally::new(),
             write: Tally::new(),
             intervals: vec![],
             errors: vec![],
+            early_ios: 0,
             late_ios: 0,
-            start,
-            window_end,
+            start: Nanos::MAX,
+            window_end: Nanos::MAX,
             interval_ns,
-            interval_end: start.0,
+            interval_end: 0,
         }
+    }
+
+    /// The window begins; `end` may be `Nanos::MAX`.
+    pub fn open(&mut self, start: Nanos, end: Nanos) {
+        self.start = start;
+        self.window_end = end;
+        self.interval_end = start.0;
     }
 
     /// A successful I/O. `completed` must not run backwards between calls.
     #[inline]
     pub fn record(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
         let latency = completed.0 - submitted.0;
-        let in_window = completed <= self.window_end;
         let tally = if operation == Operation::Read { &mut self.read } else { &mut self.write };
         tally.ios += 1;
         tally.bytes += bytes.0;
         tally.latency_sum_ns += latency;
         // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
         tally.histogram.record(latency.max(1)).expect("the histogram grows");
-        if !in_window {
+        if completed < self.start {
+            self.early_ios += 1;
+            return;
+        }
+        if completed > self.window_end {
             self.late_ios += 1;
             return;
         }
@@ -153,7 +166,7 @@ impl Recorder {
         self.add_errors(&[ErrorTally { operation, errno, ios: 1, first_lba: lba }]);
     }
 
-    fn add_errors(&mut self, errors: &[ErrorTally]) {
+    pub fn add_errors(&mut self, errors: &[ErrorTally]) {
         for error in errors {
             match self.errors.iter_mut().find(|e| e.operation == error.operation && e.errno == error.errno) {
                 Some(known) => known.ios += error.ios,
@@ -162,11 +175,20 @@ impl Recorder {
         }
     }
 
+    /// The window ended at `end`: intervals without completions up to then are part of the series.
+    pub fn finish(&mut self, end: Nanos) {
+        let intervals = end.since(self.start).div_ceil(self.interval_ns) as usize;
+        if self.intervals.len() < intervals {
+            self.intervals.resize(intervals, Interval::default());
+        }
+    }
+
     /// Add another thread's record of the same step.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.interval_ns, other.interval_ns, "records of one step share the interval");
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        self.early_ios += other.early_ios;
         self.late_ios += other.late_ios;
         if self.intervals.len() < other.intervals.len() {
             self.intervals.resize(other.intervals.len(), Interval::default());
@@ -189,6 +211,7 @@ impl Recorder {
         self.interval_ns
     }
 
+    /// Begin of the window; `Nanos::MAX` while it is not open.
     pub fn start(&self) -> Nanos {
         self.start
     }

@@ -161,8 +161,9 @@ impl Range {
     fn of(sectors: Range, start_percent: f64, end_percent: f64) -> Range {
         let length = (sectors.end - sectors.start) as f64;
         let at = |percent: f64| sectors.start + (length * percent / 100.0).round() as u64;
-        // Kept on 4 KiB boundaries so that an aligned range gives aligned I/Os.
-        Range { start: at(start_percent).next_multiple_of(8).min(sectors.end), end: at(end_percent).min(sectors.end) }
+        // Kept on 4 KiB boundaries, but for the device's own end, so that an aligned range gives aligned I/Os.
+        let end = if end_percent < 100.0 { at(end_percent) / 8 * 8 } else { sectors.end };
+        Range { start: at(start_percent).next_multiple_of(8).min(sectors.end), end }
     }
 
     fn len(self) -> u64 {
@@ -209,7 +210,8 @@ impl Placement {
 #[derive(Debug, Clone)]
 enum Plan {
     Random(Vec<Vec<Placement>>),
-    Sequential(Range),
+    /// `share`: sectors of every thread's region but the last; `range`: of all regions together.
+    Sequential { region: Range, share: u64, range: u64 },
 }
 
 /// One thread's endless stream of requests; survives from step to step.
@@ -233,7 +235,7 @@ impl RequestStream {
         for _ in 0..thread {
             rng.jump();
         }
-        let nothing = Plan::Sequential(Range { start: 0, end: 0 });
+        let nothing = Plan::Sequential { region: Range { start: 0, end: 0 }, share: 0, range: 1 };
         Self { rng, thread, position: 0, plan: nothing, sizes: vec![], groups: vec![], read_below: 0 }
     }
 
@@ -283,8 +285,20 @@ impl RequestStream {
         if restart || self.position < region.start || self.position >= region.end {
             self.position = region.start;
         }
-        self.plan = Plan::Sequential(region);
+        self.plan = Plan::Sequential { region, share, range: active.len() };
         Ok(())
+    }
+
+    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). A
+    /// multiple of 4 KiB.
+    pub fn share_of(&self, bytes: u64, threads: u64) -> u64 {
+        let part = match &self.plan {
+            Plan::Random(_) => bytes / threads,
+            Plan::Sequential { share, range, .. } => {
+                (u128::from(bytes) * u128::from(*share) / u128::from(*range)) as u64
+            }
+        };
+        part / 4096 * 4096
     }
 
     /// The next request, or a shorter one where a sequential region ends: every LBA is reached, none twice.
@@ -300,7 +314,7 @@ impl RequestStream {
                 let lba = placement.start + below(&mut self.rng, placement.positions) * placement.step;
                 Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
             }
-            Plan::Sequential(region) => {
+            Plan::Sequential { region, .. } => {
                 let lba = self.position;
                 let sectors = sectors.min(region.end - lba);
                 self.position = if lba + sectors == region.end { region.start } else { lba + sectors };

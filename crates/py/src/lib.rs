@@ -1,0 +1,17 @@
+//! The binding only: sessions and histograms for Python. No logic.
+
+mod errors;
+mod histogram;
+mod session;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::errors::{DeviceError, TargetError};
+    #[pymodule_export]
+    use crate::histogram::{Histogram, write_histogram_log};
+    #[pymodule_export]
+    use crate::session::{Session, preset_names, preset_text};
+}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import flashgauge
 from flashgauge._core import Session, TargetError
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.rig.base import NoTelemetry, Prepared, SessionNeeds
+from flashgauge.rig.base import NoTelemetry, Prepared, SessionNeeds, Telemetry
 from flashgauge.rig.target import Target, parse_size
 from flashgauge.runfolder import DutInfo
 
@@ -32,9 +33,9 @@ class SimulatedRig:
     def __init__(self, target: Target, needs: SessionNeeds) -> None:
         """Raises TargetError for an unknown preset or parameter."""
         self.session = Session.simulated(
-            target.path, json.dumps(overrides(target)), needs.seed, needs.max_threads * needs.max_queue_depth
+            target.path, json.dumps(overrides(target)), needs.seed, needs.max_threads, needs.max_queue_depth
         )
-        self.telemetry = NoTelemetry()
+        self.telemetry: Telemetry = NoTelemetry()
         self._description: dict[str, Any] = json.loads(self.session.describe())
         self._plp = bool(self._description["power_loss_protection"])
         self.dut = DutInfo(
@@ -43,7 +44,7 @@ class SimulatedRig:
             manufacturer="flashgauge (simulated)",
             model=target.path,
             serial=f"SIM-{needs.seed}",
-            firmware=self._description["version"],
+            firmware=f"simulator {flashgauge.__version__}",
             capacity_bytes=self.session.range_bytes,
             interface=self._description["interface"],
             form_factor=self._description["form_factor"],

@@ -48,7 +48,9 @@ class IopsParameters:
         (1024.0, 128.0, 64.0, 32.0, 16.0, 8.0, 4.0, 0.5), "7.2 3.2.1.1", "block sizes, in order", least=0.5
     )
     point_s: float = parameter(60.0, "7.2 3.2.1.2", "seconds per test point", least=0.01)
-    max_rounds: int = parameter(25, "7.2 3.2", "rounds before giving up on steady state", least=WINDOW_ROUNDS)
+    max_rounds: int = parameter(
+        25, "7.2 3.2", "rounds before giving up on steady state", free_upwards=True, least=WINDOW_ROUNDS
+    )
     gap_limit_ms: float = parameter(1.0, "6 item 9", "device idle allowed between steps, ms", free=True, least=0)
 
     @classmethod

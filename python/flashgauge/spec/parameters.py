@@ -24,12 +24,20 @@ class ParameterError(ValueError):
     """A parameter that does not exist, or a value it cannot take."""
 
 
-def parameter(default: Any, clause: str, meaning: str, *, free: bool = False, least: float | None = None) -> Any:
+def parameter(
+    default: Any,
+    clause: str,
+    meaning: str,
+    *,
+    free: bool = False,
+    free_upwards: bool = False,
+    least: float | None = None,
+) -> Any:
     """A dataclass field with its clause. `free`: the standard leaves the choice to the operator, so a change
-    is shown as a parameter but is no departure. `least`: the smallest value allowed."""
-    return dataclasses.field(
-        default=default, metadata={"clause": clause, "meaning": meaning, "free": free, "least": least}
-    )
+    is shown as a parameter but is no departure; `free_upwards`: only a smaller value is one. `least`: the smallest
+    value allowed."""
+    metadata = {"clause": clause, "meaning": meaning, "free": free, "free_upwards": free_upwards, "least": least}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 P = TypeVar("P")
@@ -75,7 +83,9 @@ def departures(used: P, standard: P) -> list[Disclosure]:
     found = []
     for field in dataclasses.fields(used):  # type: ignore[arg-type]
         value, wanted = getattr(used, field.name), getattr(standard, field.name)
-        if field.metadata and not field.metadata["free"] and value != wanted:
+        if not field.metadata or field.metadata["free"] or (field.metadata["free_upwards"] and value > wanted):
+            continue
+        if value != wanted:
             found.append(
                 Disclosure(
                     Kind.PARAMETER_CHANGED,

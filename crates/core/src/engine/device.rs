@@ -1,6 +1,6 @@
 //! The one trait every device under test fits: io_uring, null, simulated, faulty.
 
-use crate::error::DeviceError;
+use crate::error::{DeviceError, Error, TargetError};
 use crate::units::Nanos;
 use crate::workload::Request;
 
@@ -10,6 +10,13 @@ pub struct Completion {
     pub slot: u32,
     pub at: Nanos,
     pub result: Result<(), i32>,
+}
+
+/// A change of state that only a simulated drive makes by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    Purge,
+    WriteCache(bool),
 }
 
 /// A device as one engine thread sees it. A slot is the caller's number for an outstanding I/O; it is free
@@ -28,4 +35,9 @@ pub trait Device {
 
     /// The data pattern of the writes to come: share of it that is random.
     fn set_entropy(&mut self, percent: u8);
+
+    /// Change the state of an idle device. Only the simulated drive can: a real one is purged by other tools.
+    fn control(&mut self, control: Control) -> Result<(), Error> {
+        Err(TargetError::NotSupported(format!("{control:?} is only possible on a simulated drive")).into())
+    }
 }

@@ -1,7 +1,15 @@
 //! Issues the I/O, gaplessly, and records every completion.
 
+mod clock;
 mod device;
 mod null;
+mod session;
 mod uring;
+mod worker;
 
-pub use device::{Completion, Device};
+pub use clock::monotonic;
+pub use device::{Completion, Control, Device};
+pub use null::NullDevice;
+pub use session::{Limits, Session, StepResult};
+pub use uring::{Target, UringDevice};
+pub use worker::StopReason;

@@ -1,0 +1,354 @@
+//! A session: live workers on one device under test, and the steps that run on them back to back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::device::{Control, Device};
+use super::null::NullDevice;
+use super::uring::{Target, UringDevice};
+use super::worker::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, Worker, WorkerReport, WorkerSetup};
+use crate::error::{Error, StimulusError};
+use crate::recorder::Recorder;
+use crate::simdrive::{DriveParameters, SimDrive};
+use crate::units::Bytes;
+use crate::workload::{RequestStream, Stimulus, Stop};
+
+/// The most a step of the session may ask for; buffers are allocated for it before the first step.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub threads: u32,
+    pub queue_depth: u32,
+    pub block: Bytes,
+}
+
+/// The result of one step, all workers merged.
+#[derive(Debug)]
+pub struct StepResult {
+    pub recorder: Recorder,
+    pub window_ns: u64,
+    /// From the step's begin until the last I/O of the step before had come back; the slowest thread's.
+    pub handover_ns: u64,
+    pub submitted_ios: u64,
+    /// Issued before this step to keep the device loaded.
+    pub bridge_ios: u64,
+    /// Time the device had nothing outstanding before the step's first I/O; `None` for a first step.
+    pub gap_ns: Option<u64>,
+    pub reason: StopReason,
+}
+
+struct Handle {
+    commands: Sender<Command>,
+    replies: Receiver<Reply>,
+    mailbox: Arc<Mailbox>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Running {
+    reports: Vec<Option<Box<WorkerReport>>>,
+}
+
+pub struct Session {
+    workers: Vec<Handle>,
+    shared: Arc<Shared>,
+    target: Option<Arc<Target>>,
+    limits: Limits,
+    range: Bytes,
+    seed: u64,
+    virtual_time: bool,
+    steps: u64,
+    running: Option<Running>,
+    closed: bool,
+}
+
+impl Session {
+    /// A simulated drive in virtual time: one worker drives all threads.
+    pub fn simulated(parameters: DriveParameters, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
+        let range = parameters.capacity();
+        let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
+        let mut session = Self::empty(limits, range, seed, true, None);
+        session.spawn(0, threads, move || Ok(SimDrive::new(parameters, threads * queue_depth)?))?;
+        Ok(session)
+    }
+
+    /// A block device or file through io_uring: a worker per thread.
+    pub fn uring(target: Target, seed: u64, limits: Limits) -> Result<Self, Error> {
+        let target = Arc::new(target);
+        let mut session = Self::empty(limits, target.range(), seed, false, Some(Arc::clone(&target)));
+        for thread in 0..limits.threads {
+            let target = Arc::clone(&target);
+            session.spawn(thread, 1, move || {
+                UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed)
+            })?;
+        }
+        Ok(session)
+    }
+
+    /// A device that completes at once: what the engine itself costs.
+    pub fn null(range: Bytes, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
+        let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
+        let mut session = Self::empty(limits, range, seed, false, None);
+        for thread in 0..threads {
+            session.spawn(thread, 1, move || Ok(NullDevice::default()))?;
+        }
+        Ok(session)
+    }
+
+    fn empty(limits: Limits, range: Bytes, seed: u64, virtual_time: bool, target: Option<Arc<Target>>) -> Self {
+        Self {
+            workers: vec![],
+            shared: Arc::default(),
+            target,
+            limits,
+            range,
+            seed,
+            virtual_time,
+            steps: 0,
+            running: None,
+            closed: false,
+        }
+    }
+
+    /// Start a worker for `lanes` threads from `first_thread` on. The device is made on the thread that uses it.
+    fn spawn<D: Device + 'static>(
+        &mut self,
+        first_thread: u32,
+        lanes: u32,
+        make: impl FnOnce() -> Result<D, Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        let (commands, inbox) = channel();
+        let (outbox, replies) = channel();
+        let mailbox = Arc::new(Mailbox::default());
+        let setup = WorkerSetup {
+            first_thread,
+            lanes,
+            max_queue_depth: self.limits.queue_depth,
+            seed: self.seed,
+            range: self.range,
+            virtual_time: self.virtual_time,
+        };
+        let (shared, flag) = (Arc::clone(&self.shared), Arc::clone(&mailbox));
+        let body = move || match make() {
+            Ok(device) => {
+                let _ = outbox.send(Reply::Done(Ok(())));
+                Worker::new(device, setup, shared, flag, inbox, outbox).run();
+            }
+            Err(error) => {
+                let _ = outbox.send(Reply::Done(Err(error)));
+            }
+        };
+        let name = format!("flashgauge-{first_thread}");
+        let thread = std::thread::Builder::new().name(name).spawn(body).map_err(|_| Error::WorkerLost)?;
+        let ready = replies.recv();
+        self.workers.push(Handle { commands, replies, mailbox, thread: Some(thread) });
+        match ready {
+            Ok(Reply::Done(result)) => result,
+            _ => Err(Error::WorkerLost),
+        }
+    }
+
+    pub fn range(&self) -> Bytes {
+        self.range
+    }
+
+    pub fn virtual_time(&self) -> bool {
+        self.virtual_time
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Publish the next step; the workers go over to it at once. It must be awaited before the one after.
+    pub fn start(
+        &mut self,
+        stimulus: Stimulus,
+        stop: Stop,
+        interval_ns: u64,
+        stop_on_error: bool,
+    ) -> Result<(), Error> {
+        self.ready()?;
+        self.check(&stimulus, stop, interval_ns)?;
+        self.shared.clear();
+        self.steps += 1;
+        let plan = Arc::new(StepPlan { number: self.steps, stimulus, stop, interval_ns, stop_on_error });
+        self.running = Some(Running { reports: self.workers.iter().map(|_| None).collect() });
+        self.send(|| Command::Step(Arc::clone(&plan)))
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        match (self.closed, &self.running) {
+            (true, _) => Err(Error::Closed),
+            (_, Some(_)) => Err(Error::Busy),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, stimulus: &Stimulus, stop: Stop, interval_ns: u64) -> Result<(), Error> {
+        stimulus.validate()?;
+        let over = |what, asked: u64, limit: u64| {
+            if asked > limit { Err(StimulusError::OverLimit { what, asked, limit }) } else { Ok(()) }
+        };
+        over("thread_count", stimulus.thread_count.into(), self.limits.threads.into())?;
+        over("queue_depth", stimulus.queue_depth.into(), self.limits.queue_depth.into())?;
+        over("block size", stimulus.max_block().0, self.limits.block.0)?;
+        let (amount, name) = match stop {
+            Stop::Time { ns } => (ns, "the step's time"),
+            Stop::Bytes { bytes } => (bytes / 512, "the step's number of 512-byte sectors"),
+            Stop::Ios { ios } => (ios, "the step's number of I/Os"),
+        };
+        if amount == 0 || interval_ns == 0 {
+            return Err(StimulusError::Zero(if interval_ns == 0 { "interval_ns" } else { name }).into());
+        }
+        if let Stop::Bytes { bytes } = stop
+            && !bytes.is_multiple_of(512)
+        {
+            return Err(StimulusError::BlockSize(bytes).into());
+        }
+        if let Some(target) = &self.target {
+            target.check(stimulus)?;
+        }
+        // The first and the last thread have the extreme regions.
+        for thread in [0, stimulus.thread_count - 1] {
+            RequestStream::new(0, thread).set(stimulus, self.range)?;
+        }
+        Ok(())
+    }
+
+    fn send(&self, command: impl Fn() -> Command) -> Result<(), Error> {
+        for worker in &self.workers {
+            worker.mailbox.pending.fetch_add(1, Ordering::AcqRel);
+            worker.commands.send(command()).map_err(|_| Error::WorkerLost)?;
+        }
+        Ok(())
+    }
+
+    /// Completed I/Os and elapsed ns of the step under way.
+    pub fn progress(&self) -> (u64, u64) {
+        let ios = self.workers.iter().map(|worker| worker.mailbox.ios.load(Ordering::Relaxed)).sum();
+        let elapsed = self.workers.iter().map(|worker| worker.mailbox.elapsed_ns.load(Ordering::Relaxed)).max();
+        (ios, elapsed.unwrap_or(0))
+    }
+
+    /// Wait for the step's result, at most `timeout`. `None`: not yet.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<StepResult>, Error> {
+        let deadline = Instant::now() + timeout;
+        let Some(running) = &mut self.running else { return Err(Error::Closed) };
+        for (worker, report) in self.workers.iter().zip(&mut running.reports) {
+            while report.is_none() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match worker.replies.recv_timeout(left) {
+                    Ok(Reply::Step(part)) => *report = Some(part),
+                    Ok(Reply::Done(_)) => continue,
+                    Ok(Reply::Failed(error)) => {
+                        self.closed = true;
+                        return Err(error);
+                    }
+                    Err(RecvTimeoutError::Timeout) => return Ok(None),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        self.closed = true;
+                        return Err(Error::WorkerLost);
+                    }
+                }
+            }
+        }
+        let reports = self.running.take().expect("it runs").reports;
+        let reports = reports.into_iter().map(|report| *report.expect("every worker has reported")).collect();
+        Ok(Some(merge(reports, self.shared.reason())))
+    }
+
+    /// End the step under way early; its result says so.
+    pub fn interrupt(&self) {
+        self.shared.ask_to_stop(StopReason::Interrupted);
+    }
+
+    /// Drain, then send the device nothing for `ns` of its clock.
+    pub fn idle(&mut self, ns: u64) -> Result<(), Error> {
+        self.ready()?;
+        self.shared.clear();
+        self.send(|| Command::Idle(ns))?;
+        self.await_done()
+    }
+
+    /// Change the state of a simulated drive, after draining it.
+    pub fn control(&mut self, control: Control) -> Result<(), Error> {
+        self.ready()?;
+        self.send(|| Command::Control(control))?;
+        self.await_done()
+    }
+
+    fn await_done(&mut self) -> Result<(), Error> {
+        // Every worker's answer is taken, also after a failure: a stale one must not answer the next command.
+        let results: Vec<_> = self.workers.iter().map(|worker| worker.replies.recv()).collect();
+        for result in results {
+            match result {
+                Ok(Reply::Done(result)) => result?,
+                Ok(Reply::Failed(error)) => return Err(error),
+                _ => return Err(Error::WorkerLost),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stop and drain all workers.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.running = None;
+        self.interrupt();
+        for worker in &self.workers {
+            // A worker that has failed is gone already.
+            worker.mailbox.pending.fetch_add(1, Ordering::AcqRel);
+            let _ = worker.commands.send(Command::Close);
+        }
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                let _ = thread.join();
+            }
+        }
+        self.workers.clear();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn merge(reports: Vec<WorkerReport>, reason: StopReason) -> StepResult {
+    let gap_ns = gap(&reports);
+    let mut reports = reports.into_iter();
+    let first = reports.next().expect("a session has a worker");
+    let mut result = StepResult {
+        window_ns: first.window_end.since(first.recorder.start()),
+        handover_ns: first.handover_ns,
+        submitted_ios: first.submitted_ios,
+        bridge_ios: first.bridge_ios,
+        recorder: first.recorder,
+        gap_ns,
+        reason,
+    };
+    for report in reports {
+        result.window_ns = result.window_ns.max(report.window_end.since(report.recorder.start()));
+        result.handover_ns = result.handover_ns.max(report.handover_ns);
+        result.submitted_ios += report.submitted_ios;
+        result.bridge_ios += report.bridge_ios;
+        result.recorder.merge(&report.recorder);
+    }
+    result
+}
+
+/// How long no worker had anything outstanding before the step's first I/O.
+fn gap(reports: &[WorkerReport]) -> Option<u64> {
+    let first_submit = reports.iter().filter_map(|report| report.first_submit).min()?;
+    if reports.iter().any(|report| report.before == Before::Busy) {
+        return Some(0);
+    }
+    let idle_since = reports.iter().filter_map(|report| match report.before {
+        Before::IdleSince(at) => Some(at),
+        _ => None,
+    });
+    idle_since.max().map(|at| first_submit.since(at))
+}

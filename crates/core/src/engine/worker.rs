@@ -1,0 +1,510 @@
+//! One engine thread: keeps its lanes' queues full, records, and goes over from step to step without a pause.
+//!
+//! A lane is one thread of the stimulus. A real device has a worker per lane; the simulated drive has one worker
+//! for all lanes, since virtual time is one. After the window of a timed step the worker goes on issuing the same
+//! stimulus, unrecorded, until the next step is there (bridge I/Os): the device is never idle in between. In
+//! virtual time nothing happens between steps, so the worker rests instead. Steps that end by bytes or I/O count
+//! are exact and therefore drain.
+//!
+//! The window of a timed step opens when the last I/O of the step before has come back (hand-over). Until then the
+//! queue holds both kinds, and counting from there would charge the new step for the old one's slow I/Os: 128
+//! outstanding 1 MiB writes take a second to return.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use super::device::{Completion, Control, Device};
+use crate::error::{DeviceError, Error};
+use crate::recorder::{ErrorTally, Recorder};
+use crate::units::{Bytes, Nanos};
+use crate::workload::{Operation, RequestStream, Stimulus, Stop};
+
+/// A device that returns nothing for so long while it drains is given up.
+const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// A step as all workers see it.
+#[derive(Debug)]
+pub struct StepPlan {
+    pub number: u64,
+    pub stimulus: Stimulus,
+    pub stop: Stop,
+    pub interval_ns: u64,
+    pub stop_on_error: bool,
+}
+
+#[derive(Debug)]
+pub enum Command {
+    Step(Arc<StepPlan>),
+    /// Drain, then send nothing for so many ns.
+    Idle(u64),
+    /// Drain, then change the device's state.
+    Control(Control),
+    Close,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum StopReason {
+    Complete = 0,
+    Interrupted = 1,
+    IoError = 2,
+}
+
+/// What the session and its workers share beside the commands.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// A `StopReason`; not `Complete`: the step under way must end early.
+    stop: AtomicU8,
+}
+
+impl Shared {
+    pub fn ask_to_stop(&self, reason: StopReason) {
+        // The first reason stays.
+        let _ = self.stop.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    pub fn clear(&self) {
+        self.stop.store(0, Ordering::Release);
+    }
+
+    pub fn reason(&self) -> StopReason {
+        match self.stop.load(Ordering::Acquire) {
+            0 => StopReason::Complete,
+            1 => StopReason::Interrupted,
+            _ => StopReason::IoError,
+        }
+    }
+}
+
+/// One worker's mailbox flag and progress, read by the session while the worker runs.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    /// Commands sent and not taken yet. Raised before a command is sent and lowered after it is taken, so that
+    /// a worker which sees 0 has none, and one which sees more will get it.
+    pub pending: AtomicU32,
+    pub ios: AtomicU64,
+    pub elapsed_ns: AtomicU64,
+}
+
+/// How busy the worker was just before a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing was ever issued, or the device was idle on purpose.
+    Fresh,
+    Busy,
+    IdleSince(Nanos),
+}
+
+/// One worker's part of a step.
+#[derive(Debug)]
+pub struct WorkerReport {
+    pub recorder: Recorder,
+    pub submitted_ios: u64,
+    pub bridge_ios: u64,
+    pub before: Before,
+    pub first_submit: Option<Nanos>,
+    /// From taking over the step to the window's begin.
+    pub handover_ns: u64,
+    pub window_end: Nanos,
+}
+
+#[derive(Debug)]
+pub enum Reply {
+    Step(Box<WorkerReport>),
+    Done(Result<(), Error>),
+    Failed(Error),
+}
+
+#[derive(Debug)]
+struct Lane {
+    stream: RequestStream,
+    active: bool,
+    /// Left to issue of an exact stop; without meaning for a timed one.
+    left: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    busy: bool,
+    /// Number of the step that counts this I/O; bridge I/Os have none.
+    step: Option<u64>,
+    operation: Operation,
+    bytes: Bytes,
+    lba: u64,
+    submitted: Nanos,
+}
+
+/// The step under way, as one worker sees it.
+struct Current {
+    plan: Arc<StepPlan>,
+    recorder: Recorder,
+    began: Nanos,
+    /// I/Os of earlier steps still outstanding; the window opens when there are none.
+    foreign: u64,
+    open: bool,
+    /// `Nanos::MAX` until the window is open, and for exact stops.
+    window_end: Nanos,
+    /// I/Os of this step not completed yet.
+    pending: u64,
+    submitted_ios: u64,
+    before: Before,
+    first_submit: Option<Nanos>,
+    bridge_ios_before: u64,
+    reported: bool,
+}
+
+impl Current {
+    fn open(&mut self, at: Nanos) {
+        self.open = true;
+        if let Stop::Time { ns } = self.plan.stop {
+            self.window_end = Nanos(at.0 + ns);
+        }
+        self.recorder.open(at, self.window_end);
+    }
+}
+
+pub struct WorkerSetup {
+    pub first_thread: u32,
+    pub lanes: u32,
+    pub max_queue_depth: u32,
+    pub seed: u64,
+    pub range: Bytes,
+    pub virtual_time: bool,
+}
+
+pub struct Worker<D> {
+    device: D,
+    setup: WorkerSetup,
+    lanes: Vec<Lane>,
+    slots: Vec<Slot>,
+    outstanding: u64,
+    current: Option<Current>,
+    /// When the last I/O completed; `None` if the device has since been idle on purpose.
+    last_completion: Option<Nanos>,
+    bridge_ios: u64,
+    /// Failures of I/Os that no step counts; the next report carries them, so that none is lost.
+    bridge_errors: Vec<ErrorTally>,
+    done: Vec<Completion>,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    commands: Receiver<Command>,
+    replies: Sender<Reply>,
+}
+
+impl<D: Device> Worker<D> {
+    pub fn new(
+        device: D,
+        setup: WorkerSetup,
+        shared: Arc<Shared>,
+        mailbox: Arc<Mailbox>,
+        commands: Receiver<Command>,
+        replies: Sender<Reply>,
+    ) -> Self {
+        let lanes = (0..setup.lanes).map(|lane| Lane {
+            stream: RequestStream::new(setup.seed, setup.first_thread + lane),
+            active: false,
+            left: 0,
+        });
+        let slot = Slot {
+            busy: false,
+            step: None,
+            operation: Operation::Read,
+            bytes: Bytes(0),
+            lba: 0,
+            submitted: Nanos(0),
+        };
+        Self {
+            lanes: lanes.collect(),
+            slots: vec![slot; (setup.lanes * setup.max_queue_depth) as usize],
+            device,
+            setup,
+            outstanding: 0,
+            current: None,
+            last_completion: None,
+            bridge_ios: 0,
+            bridge_errors: vec![],
+            done: Vec::new(),
+            shared,
+            mailbox,
+            commands,
+            replies,
+        }
+    }
+
+    /// Serve commands until `Close`, or until the session is gone.
+    pub fn run(mut self) {
+        while let Some(command) = self.next_command() {
+            let result = match command {
+                Command::Step(plan) => self.begin(plan),
+                Command::Idle(ns) => self.idle(ns).map(|()| self.reply(Reply::Done(Ok(())))),
+                Command::Control(control) => self.control(control),
+                Command::Close => break,
+            };
+            if let Err(error) = result.and_then(|()| self.work()) {
+                self.reply(Reply::Failed(error));
+                return;
+            }
+        }
+        // A device that fails while it drains has nobody left to tell.
+        let _ = self.drain();
+    }
+
+    fn next_command(&mut self) -> Option<Command> {
+        let command = self.commands.recv().ok();
+        if command.is_some() {
+            self.mailbox.pending.fetch_sub(1, Ordering::AcqRel);
+        }
+        command
+    }
+
+    fn reply(&self, reply: Reply) {
+        // The session may be gone already; then nobody waits.
+        let _ = self.replies.send(reply);
+    }
+
+    /// Issue and record until there is a command to look at, or nothing more to do.
+    fn work(&mut self) -> Result<(), Error> {
+        while self.mailbox.pending.load(Ordering::Acquire) == 0 {
+            let rests = self.current.as_ref().is_none_or(|current| current.reported && self.setup.virtual_time);
+            if rests || self.outstanding == 0 {
+                return Ok(());
+            }
+            let ends = self.current.as_ref().map_or(Nanos::MAX, |current| current.window_end);
+            let until = if self.device.now() >= ends { Nanos::MAX } else { ends };
+            self.device.wait(until, &mut self.done)?;
+            self.take_completions(true)?;
+            self.report_if_finished();
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, plan: Arc<StepPlan>) -> Result<(), Error> {
+        let now = self.device.now();
+        let before = match self.last_completion {
+            _ if self.outstanding > 0 => Before::Busy,
+            Some(at) => Before::IdleSince(at),
+            None => Before::Fresh,
+        };
+        self.device.set_entropy(plan.stimulus.entropy_percent);
+        self.set_lanes(&plan)?;
+        let timed = matches!(plan.stop, Stop::Time { .. });
+        let active = self.lanes.iter().any(|lane| lane.active);
+        let mut current = Current {
+            recorder: Recorder::new(plan.interval_ns),
+            began: now,
+            foreign: self.outstanding,
+            open: false,
+            window_end: Nanos::MAX,
+            pending: 0,
+            submitted_ios: 0,
+            before,
+            first_submit: None,
+            bridge_ios_before: std::mem::take(&mut self.bridge_ios),
+            reported: false,
+            plan,
+        };
+        if current.foreign == 0 || !timed || !active {
+            current.open(now);
+        }
+        self.current = Some(current);
+        self.mailbox.ios.store(0, Ordering::Relaxed);
+        self.mailbox.elapsed_ns.store(0, Ordering::Relaxed);
+        for slot in 0..self.slots.len() as u32 {
+            if !self.slots[slot as usize].busy {
+                self.issue(slot, now)?;
+            }
+        }
+        self.report_if_finished();
+        Ok(())
+    }
+
+    /// Give each lane the new stimulus and its share of an exact stop.
+    fn set_lanes(&mut self, plan: &StepPlan) -> Result<(), Error> {
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            let thread = self.setup.first_thread + index as u32;
+            lane.active = thread < plan.stimulus.thread_count;
+            if !lane.active {
+                continue;
+            }
+            lane.stream.set(&plan.stimulus, self.setup.range)?;
+            let threads = u64::from(plan.stimulus.thread_count);
+            let last = u64::from(thread) == threads - 1;
+            let share = |total: u64, part: u64| if last { total - part * (threads - 1) } else { part };
+            lane.left = match plan.stop {
+                Stop::Time { .. } => 0,
+                Stop::Ios { ios } => ios / threads + u64::from(u64::from(thread) < ios % threads),
+                // A sequential thread gets what its region is of the range, so that a whole number of passes
+                // over the range is a whole number of passes over each region.
+                Stop::Bytes { bytes } => share(bytes, lane.stream.share_of(bytes, threads)),
+            };
+        }
+        Ok(())
+    }
+
+    /// Issue the next I/O of the slot's lane, if it may have one.
+    #[inline]
+    fn issue(&mut self, slot: u32, now: Nanos) -> Result<(), Error> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let lane = &mut self.lanes[(slot / self.setup.max_queue_depth) as usize];
+        if !lane.active || slot % self.setup.max_queue_depth >= current.plan.stimulus.queue_depth {
+            return Ok(());
+        }
+        if self.shared.reason() != StopReason::Complete {
+            return Ok(());
+        }
+        let counted = match current.plan.stop {
+            Stop::Time { .. } if now >= current.window_end => false,
+            Stop::Time { .. } => true,
+            _ if lane.left == 0 => return Ok(()),
+            _ => true,
+        };
+        let mut request = lane.stream.next_request();
+        match current.plan.stop {
+            Stop::Time { .. } => {}
+            Stop::Ios { .. } => lane.left -= 1,
+            Stop::Bytes { .. } => {
+                request.bytes = request.bytes.min(Bytes(lane.left));
+                lane.left -= request.bytes.0;
+            }
+        }
+        self.device.submit(slot, &request)?;
+        if counted {
+            current.pending += 1;
+            current.submitted_ios += 1;
+            current.first_submit.get_or_insert(now);
+        } else {
+            self.bridge_ios += 1;
+        }
+        self.outstanding += 1;
+        self.slots[slot as usize] = Slot {
+            busy: true,
+            step: counted.then_some(current.plan.number),
+            operation: request.operation,
+            bytes: request.bytes,
+            lba: request.lba.0,
+            submitted: now,
+        };
+        Ok(())
+    }
+
+    /// Record what completed; issue again in its place unless draining.
+    #[inline]
+    fn take_completions(&mut self, reissue: bool) -> Result<(), Error> {
+        for index in 0..self.done.len() {
+            let completion = self.done[index];
+            let slot = &mut self.slots[completion.slot as usize];
+            assert!(slot.busy, "a completion belongs to an I/O that is outstanding");
+            slot.busy = false;
+            self.outstanding -= 1;
+            self.last_completion = Some(completion.at);
+            let own = self.current.as_mut().filter(|current| slot.step == Some(current.plan.number));
+            if let Some(current) = own {
+                current.pending -= 1;
+                match completion.result {
+                    Ok(()) => current.recorder.record(slot.operation, slot.bytes, slot.submitted, completion.at),
+                    Err(errno) => {
+                        current.recorder.record_error(slot.operation, errno, slot.lba);
+                        if current.plan.stop_on_error {
+                            self.shared.ask_to_stop(StopReason::IoError);
+                        }
+                    }
+                }
+            } else {
+                if let Err(errno) = completion.result {
+                    let (operation, first_lba) = (slot.operation, slot.lba);
+                    self.bridge_errors.push(ErrorTally { operation, errno, ios: 1, first_lba });
+                }
+                if let Some(current) = self.current.as_mut().filter(|current| !current.open) {
+                    current.foreign -= 1;
+                    if current.foreign == 0 {
+                        current.open(completion.at);
+                    }
+                }
+            }
+            if reissue {
+                self.issue(completion.slot, completion.at)?;
+            }
+        }
+        self.done.clear();
+        Ok(())
+    }
+
+    fn report_if_finished(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        if current.reported {
+            return;
+        }
+        let now = self.last_completion.map_or(current.began, |at| at.max(current.began));
+        self.mailbox.ios.store(current.recorder.ios(), Ordering::Relaxed);
+        self.mailbox.elapsed_ns.store(now.since(current.began), Ordering::Relaxed);
+        if current.pending > 0 {
+            return;
+        }
+        let stopped = self.shared.reason() != StopReason::Complete;
+        let issued_all = match current.plan.stop {
+            Stop::Time { .. } => self.lanes.iter().all(|lane| !lane.active) || self.device.now() >= current.window_end,
+            _ => self.lanes.iter().all(|lane| !lane.active || lane.left == 0),
+        };
+        if !issued_all && !stopped {
+            return;
+        }
+        let timed = matches!(current.plan.stop, Stop::Time { .. });
+        if !current.open {
+            current.open(now);
+        }
+        let window_end = if timed && !stopped { current.window_end } else { now };
+        let mut recorder = std::mem::replace(&mut current.recorder, Recorder::new(1));
+        recorder.finish(window_end);
+        assert_eq!(current.submitted_ios, recorder.ios() + recorder.error_ios(), "submitted = completed + failed");
+        recorder.add_errors(&std::mem::take(&mut self.bridge_errors));
+        current.reported = true;
+        let recorder_start = recorder.start();
+        let report = WorkerReport {
+            recorder,
+            submitted_ios: current.submitted_ios,
+            bridge_ios: current.bridge_ios_before,
+            before: current.before,
+            first_submit: current.first_submit,
+            handover_ns: recorder_start.since(current.began),
+            window_end,
+        };
+        self.reply(Reply::Step(Box::new(report)));
+    }
+
+    fn drain(&mut self) -> Result<(), Error> {
+        let mut last_progress = Instant::now();
+        while self.outstanding > 0 {
+            self.device.wait(Nanos::MAX, &mut self.done)?;
+            if !self.done.is_empty() {
+                last_progress = Instant::now();
+            } else if last_progress.elapsed() > DRAIN_LIMIT {
+                let problem = format!("{} I/Os did not come back; check the kernel log, power-cycle", self.outstanding);
+                return Err(DeviceError { errno: libc::ETIMEDOUT, context: "device hangs".into(), problem }.into());
+            }
+            self.take_completions(false)?;
+        }
+        Ok(())
+    }
+
+    fn idle(&mut self, ns: u64) -> Result<(), Error> {
+        self.drain()?;
+        let until = Nanos(self.device.now().0 + ns);
+        while self.device.now() < until && self.shared.reason() == StopReason::Complete {
+            self.device.wait(until, &mut self.done)?;
+        }
+        self.current = None;
+        self.last_completion = None;
+        Ok(())
+    }
+
+    fn control(&mut self, control: Control) -> Result<(), Error> {
+        self.drain()?;
+        self.current = None;
+        self.last_completion = None;
+        let result = self.device.control(control);
+        self.reply(Reply::Done(result));
+        Ok(())
+    }
+}

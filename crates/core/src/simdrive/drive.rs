@@ -1,0 +1,493 @@
+//! The drive as the host sees it: commands through the link, the write buffer and the dies, in virtual time.
+//!
+//! Read: slot -> die (tR) -> channel -> link -> host. Write: slot -> link -> buffer -> host, and from the buffer
+//! page by page to the dies. A write that finds the buffer full waits in its slot, which is how a saturated drive
+//! slows the host down. With the cache disabled and no power-loss protection, a write is done when it is in flash.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use super::events::{Calendar, Event};
+use super::flash::{Flash, FlashTimes, Job};
+use super::ftl::{FlashWork, Ftl};
+use super::params::{DriveParameters, UNIT};
+use crate::engine::{Completion, Control, Device};
+use crate::error::{DeviceError, Error, TargetError};
+use crate::units::{Bytes, Nanos};
+use crate::workload::{Operation, Request};
+
+/// One direction of the link: time for a command, and its bandwidth.
+#[derive(Debug, Clone, Copy)]
+struct LinkRate {
+    overhead_ns: f64,
+    ns_per_byte: f64,
+    least_ns: f64,
+}
+
+impl LinkRate {
+    fn new(overhead_us: f64, mb_per_s: f64, max_iops: f64) -> Self {
+        Self { overhead_ns: overhead_us * 1e3, ns_per_byte: 1e3 / mb_per_s, least_ns: 1e9 / max_iops }
+    }
+
+    /// Time beside the transfer for a command of `bytes`.
+    #[inline]
+    fn overhead(&self, bytes: u64) -> u64 {
+        (self.overhead_ns.max(self.least_ns - bytes as f64 * self.ns_per_byte) + 0.5) as u64
+    }
+
+    #[inline]
+    fn transfer(&self, bytes: u64) -> u64 {
+        (bytes as f64 * self.ns_per_byte + 0.5) as u64
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Command {
+    operation: Operation,
+    first_unit: u64,
+    units: u32,
+    bytes: u64,
+    /// The first and the last unit are written only in part.
+    partial_first: bool,
+    partial_last: bool,
+    /// Read: operations on dies not done yet. Write: pages not programmed yet.
+    pending: u32,
+    /// Units of a write not in the buffer yet; bytes of a read not on the link yet.
+    left: u64,
+    overhead_paid: bool,
+}
+
+impl Command {
+    fn new(request: &Request) -> Self {
+        let (start, end) = (request.lba.to_bytes().0, request.lba.to_bytes().0 + request.bytes.0);
+        let (first, last) = (start / UNIT, (end - 1) / UNIT);
+        let units = (last - first + 1) as u32;
+        Self {
+            operation: request.operation,
+            first_unit: first,
+            units,
+            bytes: request.bytes.0,
+            partial_first: !start.is_multiple_of(UNIT) || (units == 1 && !end.is_multiple_of(UNIT)),
+            partial_last: units > 1 && !end.is_multiple_of(UNIT),
+            pending: 0,
+            left: if request.operation == Operation::Read { request.bytes.0 } else { u64::from(units) },
+            overhead_paid: false,
+        }
+    }
+}
+
+/// Counters since purge, for tests and for the curious.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DriveCounters {
+    pub host_units: u64,
+    pub collected_units: u64,
+    pub padded_units: u64,
+    pub superblock_erases: u64,
+}
+
+impl DriveCounters {
+    /// Units programmed for each unit the host wrote.
+    pub fn write_amplification(&self) -> f64 {
+        (self.host_units + self.collected_units) as f64 / self.host_units as f64
+    }
+}
+
+pub struct SimDrive {
+    parameters: DriveParameters,
+    now: u64,
+    calendar: Calendar,
+    ftl: Ftl,
+    flash: Flash,
+    read_link: LinkRate,
+    write_link: LinkRate,
+    /// When the link is free: [0] for reads and for both on a half-duplex link, [1] for writes.
+    link_free: [u64; 2],
+    write_lane: usize,
+    commands: Vec<Command>,
+    /// Commands in the drive, and those the host still holds.
+    active: u32,
+    waiting: VecDeque<u32>,
+    cache_enabled: bool,
+    /// Units free in the buffer; below 0 for a moment when an open page is padded.
+    buffer_free: i64,
+    buffer_waiting: VecDeque<u32>,
+    /// Writes between slot and buffer; while there are any, an open page may yet fill.
+    writes_on_link: u32,
+    /// Commands to tell when a host page is programmed, by physical page; only where flash is waited for.
+    page_waiters: Vec<(u32, Vec<u32>)>,
+    open_page_waiters: Vec<u32>,
+    write_commands: u64,
+    map_die: u32,
+    work: Vec<FlashWork>,
+    /// Pages and units a read needs from each die, and which dies those are: kept to save allocations.
+    die_need: Vec<(u32, u32)>,
+    dies_needed: Vec<u32>,
+}
+
+impl SimDrive {
+    /// A drive fresh out of the box, its write cache enabled, for slots 0..`max_slots`.
+    pub fn new(parameters: DriveParameters, max_slots: u32) -> Result<Self, TargetError> {
+        let geometry = parameters.geometry();
+        let ftl = new_ftl(&parameters)?;
+        let ns = |us: f64| (us * 1e3).round() as u64;
+        let unit_ns = |units: u64| (units as f64 * UNIT as f64 * 1e3 / parameters.channel_mb_per_s).round() as u64;
+        let times = FlashTimes {
+            read_ns: ns(parameters.read_us),
+            program_ns: ns(parameters.program_us),
+            erase_ns: geometry.erase_ns,
+            unit_transfer_ns: unit_ns(1),
+            page_transfer_ns: unit_ns(u64::from(geometry.units_per_page)),
+            rmw_ns: ns(parameters.rmw_us),
+        };
+        let p = &parameters;
+        let nothing = Request { operation: Operation::Read, lba: crate::units::Lba(0), bytes: Bytes(512) };
+        Ok(Self {
+            now: 0,
+            calendar: Calendar::default(),
+            ftl,
+            flash: Flash::new(p.dies, p.channels, times, p.read_priority),
+            read_link: LinkRate::new(p.link_read_overhead_us, p.link_read_mb_per_s, p.link_read_max_iops),
+            write_link: LinkRate::new(p.link_write_overhead_us, p.link_write_mb_per_s, p.link_write_max_iops),
+            link_free: [0; 2],
+            write_lane: usize::from(p.full_duplex),
+            commands: vec![Command::new(&nothing); max_slots as usize],
+            active: 0,
+            waiting: VecDeque::new(),
+            cache_enabled: true,
+            buffer_free: (p.write_buffer_kib * 1024 / UNIT) as i64,
+            buffer_waiting: VecDeque::new(),
+            writes_on_link: 0,
+            page_waiters: vec![],
+            open_page_waiters: vec![],
+            write_commands: 0,
+            map_die: 0,
+            work: vec![],
+            die_need: vec![(0, 0); p.dies as usize],
+            dies_needed: vec![],
+            parameters,
+        })
+    }
+
+    pub fn parameters(&self) -> &DriveParameters {
+        &self.parameters
+    }
+
+    pub fn counters(&self) -> DriveCounters {
+        let c = self.ftl.counters();
+        DriveCounters {
+            host_units: c.host_units,
+            collected_units: c.collected_units,
+            padded_units: c.padded_units,
+            superblock_erases: c.erases,
+        }
+    }
+
+    /// Every law of conservation, checked in full: slow, for tests.
+    pub fn check(&self) {
+        self.ftl.check();
+        let capacity = self.parameters.write_buffer_kib * 1024 / UNIT;
+        assert!(self.buffer_free <= capacity as i64, "more left the buffer than entered it");
+    }
+
+    /// Back to fresh out of the box. The drive must be idle; time goes on.
+    pub fn purge(&mut self) -> Result<(), TargetError> {
+        assert_eq!(self.active, 0, "a purge needs an idle drive");
+        self.finish_background();
+        self.ftl = new_ftl(&self.parameters)?;
+        Ok(())
+    }
+
+    /// Volatile write cache on or off. The drive must be idle; turning it off writes out what it holds.
+    pub fn set_write_cache(&mut self, enabled: bool) {
+        assert_eq!(self.active, 0, "the cache is switched on an idle drive");
+        self.cache_enabled = enabled;
+        self.flush_open_page();
+        self.finish_background();
+    }
+
+    /// Let all programs and collection in flight end.
+    fn finish_background(&mut self) {
+        while let Some((at, event)) = self.calendar.pop() {
+            self.now = at;
+            let completed = self.handle(event);
+            assert!(completed.is_none(), "an idle drive has no command to complete");
+        }
+    }
+
+    /// A write is not done before its data is in flash.
+    fn waits_for_flash(&self) -> bool {
+        !self.cache_enabled && !self.parameters.power_loss_protection
+    }
+
+    fn admit(&mut self, slot: u32) {
+        self.active += 1;
+        match self.commands[slot as usize].operation {
+            Operation::Read => self.admit_read(slot),
+            Operation::Write => self.admit_write(slot),
+        }
+    }
+
+    fn admit_read(&mut self, slot: u32) {
+        let command = self.commands[slot as usize];
+        let open_page = self.ftl.open_page();
+        let mut last_page = None;
+        for unit in command.first_unit..command.first_unit + u64::from(command.units) {
+            let Some(page) = self.ftl.page_of(unit) else { continue };
+            if page == open_page {
+                continue; // Still in the buffer.
+            }
+            let die = self.flash.die_of(page);
+            let need = &mut self.die_need[die as usize];
+            if *need == (0, 0) {
+                self.dies_needed.push(die);
+            }
+            need.0 += u32::from(last_page != Some(page));
+            need.1 += 1;
+            last_page = Some(page);
+        }
+        if self.dies_needed.is_empty() {
+            let at = self.send_on_link(slot, command.bytes, self.now);
+            self.calendar.enter(at, Event::Complete(slot));
+            return;
+        }
+        self.commands[slot as usize].pending = self.dies_needed.len() as u32;
+        for i in 0..self.dies_needed.len() {
+            let die = self.dies_needed[i];
+            let (pages, units) = std::mem::take(&mut self.die_need[die as usize]);
+            let done = self.flash.read(die, pages, Job::HostRead { slot, units }, self.now);
+            self.enter_die(die, done);
+        }
+        self.dies_needed.clear();
+    }
+
+    #[inline]
+    fn enter_die(&mut self, die: u32, done: Option<u64>) {
+        if let Some(at) = done {
+            self.calendar.enter(at, Event::Die(die));
+        }
+    }
+
+    /// `bytes` of a read are ready at `ready`: send them; returns when they, and the fixed delay, are over.
+    fn send_on_link(&mut self, slot: u32, bytes: u64, ready: u64) -> u64 {
+        let command = &mut self.commands[slot as usize];
+        let overhead = if command.overhead_paid { 0 } else { self.read_link.overhead(command.bytes) };
+        command.overhead_paid = true;
+        command.left -= bytes;
+        let busy = overhead + self.read_link.transfer(bytes);
+        self.link_free[0] = self.link_free[0].max(ready) + busy;
+        self.link_free[0] + (self.parameters.read_latency_us * 1e3) as u64
+    }
+
+    fn admit_write(&mut self, slot: u32) {
+        let Command { bytes, first_unit, .. } = self.commands[slot as usize];
+        self.ftl.expect_overwrite(first_unit);
+        let busy = self.write_link.overhead(bytes) + self.write_link.transfer(bytes);
+        let free = &mut self.link_free[self.write_lane];
+        *free = self.now.max(*free) + busy;
+        self.writes_on_link += 1;
+        self.calendar.enter(*free, Event::Arrived(slot));
+    }
+
+    /// Take data of waiting writes into the buffer, in order, while there is room.
+    fn fill_buffer(&mut self) {
+        while let Some(&slot) = self.buffer_waiting.front() {
+            while self.commands[slot as usize].left > 0 {
+                if self.buffer_free <= 0 {
+                    return;
+                }
+                self.buffer_unit(slot);
+            }
+            self.buffer_waiting.pop_front();
+            self.write_accepted(slot);
+        }
+        if self.waits_for_flash() && self.writes_on_link == 0 {
+            // Nothing is on its way that could fill the open page, and somebody waits for it.
+            self.flush_open_page();
+        }
+    }
+
+    fn buffer_unit(&mut self, slot: u32) {
+        let waits = self.waits_for_flash();
+        let command = &mut self.commands[slot as usize];
+        let index = u64::from(command.units) - command.left;
+        let unit = command.first_unit + index;
+        let partial = (index == 0 && command.partial_first) || (command.left == 1 && command.partial_last);
+        command.left -= 1;
+        self.buffer_free -= 1;
+        if waits && self.open_page_waiters.last() != Some(&slot) {
+            command.pending += 1;
+            self.open_page_waiters.push(slot);
+        }
+        if partial && let Some(page) = self.ftl.page_of(unit) {
+            let die = self.flash.die_of(page);
+            let done = self.flash.modify(die, self.now);
+            self.enter_die(die, done);
+        }
+        self.ftl.write(unit, &mut self.work);
+        self.start_work();
+    }
+
+    /// All of the write's data is in the buffer.
+    fn write_accepted(&mut self, slot: u32) {
+        self.write_commands += 1;
+        let per_page = u64::from(self.parameters.write_commands_per_map_page);
+        if per_page > 0 && self.write_commands.is_multiple_of(per_page) {
+            let die = self.map_die;
+            self.map_die = (die + 1) % self.parameters.dies;
+            let done = self.flash.program(die, Job::InnerProgram, false, self.now);
+            self.enter_die(die, done);
+        }
+        if !self.waits_for_flash() {
+            let at = self.now + (self.parameters.write_latency_us * 1e3) as u64;
+            self.calendar.enter(at, Event::Complete(slot));
+        }
+    }
+
+    fn flush_open_page(&mut self) {
+        let padded = self.ftl.counters().padded_units;
+        if self.ftl.pad(&mut self.work) {
+            // Padding passes through the buffer like data, so that a programmed page always frees a page.
+            self.buffer_free -= (self.ftl.counters().padded_units - padded) as i64;
+            self.start_work();
+        }
+    }
+
+    /// Hand what the FTL asks for to the dies.
+    fn start_work(&mut self) {
+        for i in 0..self.work.len() {
+            let (die, done) = match self.work[i] {
+                FlashWork::CollectRead { page, units } => {
+                    let die = self.flash.die_of(page);
+                    (die, self.flash.read(die, 1, Job::InnerRead { units }, self.now))
+                }
+                FlashWork::Program { page, erase, host } => {
+                    let die = self.flash.die_of(page);
+                    let job = if host { Job::HostProgram { page } } else { Job::InnerProgram };
+                    if host && !self.open_page_waiters.is_empty() {
+                        self.page_waiters.push((page, std::mem::take(&mut self.open_page_waiters)));
+                    }
+                    (die, self.flash.program(die, job, erase, self.now))
+                }
+            };
+            self.enter_die(die, done);
+        }
+        self.work.clear();
+    }
+
+    /// Advance by one event; the slot of a command that the host now knows to be done.
+    #[inline]
+    fn handle(&mut self, event: Event) -> Option<u32> {
+        match event {
+            Event::Die(die) => {
+                let (job, next) = self.flash.finish(die, self.now);
+                self.enter_die(die, next);
+                self.die_done(die, job);
+                None
+            }
+            Event::Arrived(slot) => {
+                self.writes_on_link -= 1;
+                self.buffer_waiting.push_back(slot);
+                self.fill_buffer();
+                None
+            }
+            Event::Complete(slot) => {
+                self.active -= 1;
+                if let Some(next) = self.waiting.pop_front() {
+                    self.admit(next);
+                }
+                Some(slot)
+            }
+        }
+    }
+
+    fn die_done(&mut self, die: u32, job: Job) {
+        match job {
+            Job::HostRead { slot, units } => {
+                let ready = self.flash.transfer(die, units, self.now);
+                let command = &mut self.commands[slot as usize];
+                command.pending -= 1;
+                let last = command.pending == 0;
+                let bytes = if last { command.left } else { command.left.min(u64::from(units) * UNIT) };
+                let at = self.send_on_link(slot, bytes, ready);
+                if last {
+                    self.calendar.enter(at, Event::Complete(slot));
+                }
+            }
+            Job::InnerRead { units } => {
+                self.flash.transfer(die, units, self.now);
+            }
+            Job::InnerProgram => {}
+            Job::HostProgram { page } => {
+                self.buffer_free += i64::from(self.ftl.geometry().units_per_page);
+                self.tell_waiters(page);
+                self.fill_buffer();
+            }
+        }
+    }
+
+    fn tell_waiters(&mut self, page: u32) {
+        let Some(index) = self.page_waiters.iter().position(|(waited, _)| *waited == page) else { return };
+        let (_, slots) = self.page_waiters.swap_remove(index);
+        for slot in slots {
+            let command = &mut self.commands[slot as usize];
+            command.pending -= 1;
+            if command.pending == 0 && command.left == 0 {
+                self.calendar.enter(self.now, Event::Complete(slot));
+            }
+        }
+    }
+}
+
+fn new_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
+    let memory = |e: std::io::Error| TargetError::Unusable {
+        path: "simulated drive".into(),
+        problem: format!("no memory for the mapping tables ({e})"),
+        cure: "simulate a smaller drive, for example ?capacity=16GiB".into(),
+    };
+    Ftl::new(parameters.geometry(), parameters.gc_reserve_superblocks).map_err(memory)
+}
+
+impl Device for SimDrive {
+    fn now(&mut self) -> Nanos {
+        Nanos(self.now)
+    }
+
+    #[inline]
+    fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
+        let command = Command::new(request);
+        self.ftl.expect(command.first_unit, command.units);
+        self.commands[slot as usize] = command;
+        if self.active < self.parameters.queue_slots {
+            self.admit(slot);
+        } else {
+            self.waiting.push_back(slot);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
+        while let Some(at) = self.calendar.next_at().filter(|&at| at <= until.0) {
+            let (_, event) = self.calendar.pop().expect("there is a next event");
+            self.now = at;
+            if let Some(slot) = self.handle(event) {
+                done.push(Completion { slot, at: Nanos(at), result: Ok(()) });
+                return Ok(());
+            }
+        }
+        assert!(until != Nanos::MAX, "a drive with nothing to do was asked to wait forever");
+        self.now = self.now.max(until.0);
+        Ok(())
+    }
+
+    /// Incompressible or not, the simulated drive stores every byte.
+    fn set_entropy(&mut self, _percent: u8) {}
+
+    fn control(&mut self, control: Control) -> Result<(), Error> {
+        match control {
+            Control::Purge => self.purge()?,
+            Control::WriteCache(enabled) => self.set_write_cache(enabled),
+        }
+        Ok(())
+    }
+}

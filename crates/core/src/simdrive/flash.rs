@@ -1,0 +1,129 @@
+//! Dies and channels: each die does one thing at a time, reads first where the parameters say so.
+//!
+//! A page read holds the die for tR, then its channel for the transfer. A program holds the channel for the
+//! transfer, then the die for tPROG. Limits: no suspend of programs, no cache reads.
+
+use std::collections::VecDeque;
+
+/// What a die is doing, and for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// Data for the host command in this slot.
+    HostRead { slot: u32, units: u32 },
+    /// Data that is being collected, or read to be modified.
+    InnerRead { units: u32 },
+    /// A page of host data; `page` is its physical page number.
+    HostProgram { page: u32 },
+    /// A page of collected data or of the mapping table.
+    InnerProgram,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    job: Job,
+    die_ns: u64,
+    program: bool,
+}
+
+#[derive(Debug, Default)]
+struct Die {
+    current: Option<Job>,
+    reads: VecDeque<Queued>,
+    others: VecDeque<Queued>,
+}
+
+/// Times of one operation, in ns.
+#[derive(Debug, Clone, Copy)]
+pub struct FlashTimes {
+    pub read_ns: u64,
+    pub program_ns: u64,
+    pub erase_ns: u64,
+    /// Transfer of one unit over the channel.
+    pub unit_transfer_ns: u64,
+    /// Transfer of a full page.
+    pub page_transfer_ns: u64,
+    pub rmw_ns: u64,
+}
+
+pub struct Flash {
+    dies: Vec<Die>,
+    /// When each channel is free.
+    channels: Vec<u64>,
+    times: FlashTimes,
+    read_priority: bool,
+}
+
+impl Flash {
+    pub fn new(dies: u32, channels: u32, times: FlashTimes, read_priority: bool) -> Self {
+        Self {
+            dies: (0..dies).map(|_| Die::default()).collect(),
+            channels: vec![0; channels as usize],
+            times,
+            read_priority,
+        }
+    }
+
+    pub fn die_of(&self, page: u32) -> u32 {
+        page % self.dies.len() as u32
+    }
+
+    /// Queue a read of `pages` pages on `die`. Returns when the die is done, if it begins at once.
+    #[inline]
+    pub fn read(&mut self, die: u32, pages: u32, job: Job, now: u64) -> Option<u64> {
+        let queued = Queued { job, die_ns: self.times.read_ns * u64::from(pages), program: false };
+        let host = matches!(job, Job::HostRead { .. });
+        self.queue(die, queued, host && self.read_priority, now)
+    }
+
+    /// Queue a read-modify-write's read.
+    pub fn modify(&mut self, die: u32, now: u64) -> Option<u64> {
+        let die_ns = self.times.read_ns + self.times.rmw_ns;
+        self.queue(die, Queued { job: Job::InnerRead { units: 1 }, die_ns, program: false }, false, now)
+    }
+
+    /// Queue a program, after an erase if `erase`.
+    pub fn program(&mut self, die: u32, job: Job, erase: bool, now: u64) -> Option<u64> {
+        let die_ns = self.times.program_ns + if erase { self.times.erase_ns } else { 0 };
+        self.queue(die, Queued { job, die_ns, program: true }, false, now)
+    }
+
+    #[inline]
+    fn queue(&mut self, die: u32, queued: Queued, first: bool, now: u64) -> Option<u64> {
+        let state = &mut self.dies[die as usize];
+        if state.current.is_none() {
+            return Some(self.begin(die, queued, now));
+        }
+        if first { state.reads.push_back(queued) } else { state.others.push_back(queued) }
+        None
+    }
+
+    #[inline]
+    fn begin(&mut self, die: u32, queued: Queued, now: u64) -> u64 {
+        self.dies[die as usize].current = Some(queued.job);
+        if !queued.program {
+            return now + queued.die_ns;
+        }
+        let channels = self.channels.len();
+        let channel = &mut self.channels[die as usize % channels];
+        *channel = now.max(*channel) + self.times.page_transfer_ns;
+        *channel + queued.die_ns
+    }
+
+    /// The die's job is done at `now`: returns it, and when the next one on the die will be.
+    #[inline]
+    pub fn finish(&mut self, die: u32, now: u64) -> (Job, Option<u64>) {
+        let state = &mut self.dies[die as usize];
+        let job = state.current.take().expect("a die finishes what it began");
+        let next = state.reads.pop_front().or_else(|| state.others.pop_front());
+        (job, next.map(|queued| self.begin(die, queued, now)))
+    }
+
+    /// Move `units` units read on `die` over its channel; returns when they are across.
+    #[inline]
+    pub fn transfer(&mut self, die: u32, units: u32, now: u64) -> u64 {
+        let channels = self.channels.len();
+        let channel = &mut self.channels[die as usize % channels];
+        *channel = now.max(*channel) + self.times.unit_transfer_ns * u64::from(units);
+        *channel
+    }
+}

@@ -1,0 +1,223 @@
+//! Sessions for Python: long waits without the GIL, 100 ms at most between looks at Ctrl-C.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use flashgauge_core::engine::{self, Control, Limits, StepResult, StopReason, Target};
+use flashgauge_core::error::{Error, StimulusError};
+use flashgauge_core::recorder::{Recorder, Tally};
+use flashgauge_core::simdrive::{self, DriveParameters};
+use flashgauge_core::units::Bytes;
+use flashgauge_core::workload::{Operation, Stimulus, Stop};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::to_python;
+use crate::histogram::Histogram;
+
+/// Longest wait between two looks at pending signals.
+const SIGNAL_CHECK: Duration = Duration::from_millis(100);
+
+#[pyclass(module = "flashgauge._core", frozen)]
+pub struct Session {
+    inner: Mutex<engine::Session>,
+    description: String,
+}
+
+impl Session {
+    fn new(inner: Result<engine::Session, Error>, description: String) -> PyResult<Self> {
+        Ok(Self { inner: Mutex::new(inner.map_err(to_python)?), description })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, engine::Session> {
+        // The core's state is consistent between calls, also after a panic in one.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn duration(seconds: f64, what: &str) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| PyValueError::new_err(format!("{what} {seconds}: not a time")))
+}
+
+#[pymethods]
+impl Session {
+    #[staticmethod]
+    fn simulated(
+        py: Python<'_>,
+        preset: &str,
+        overrides_json: &str,
+        seed: u64,
+        max_threads: u32,
+        max_queue_depth: u32,
+    ) -> PyResult<Self> {
+        let parameters =
+            DriveParameters::preset(preset, overrides_json).map_err(|error| to_python(error.into()))?;
+        let description = serde_json::to_string(&parameters).expect("plain numbers and texts");
+        let open = || engine::Session::simulated(parameters, seed, max_threads, max_queue_depth);
+        Self::new(py.detach(open), description)
+    }
+
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments)] // The stub names them; they are keywords in Python.
+    fn block(
+        py: Python<'_>,
+        path: &str,
+        range_bytes: u64,
+        seed: u64,
+        max_threads: u32,
+        max_queue_depth: u32,
+        max_block_bytes: u64,
+        exclusive: bool,
+    ) -> PyResult<Self> {
+        let limits = Limits { threads: max_threads, queue_depth: max_queue_depth, block: Bytes(max_block_bytes) };
+        let open = || {
+            let target = Target::open(Path::new(path), Bytes(range_bytes), exclusive)?;
+            engine::Session::uring(target, seed, limits)
+        };
+        Self::new(py.detach(open), "{}".into())
+    }
+
+    #[staticmethod]
+    fn null(range_bytes: u64, seed: u64, max_threads: u32, max_queue_depth: u32) -> PyResult<Self> {
+        Self::new(engine::Session::null(Bytes(range_bytes), seed, max_threads, max_queue_depth), "{}".into())
+    }
+
+    #[getter]
+    fn range_bytes(&self) -> u64 {
+        self.lock().range().0
+    }
+
+    #[getter]
+    fn virtual_time(&self) -> bool {
+        self.lock().virtual_time()
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.lock().seed()
+    }
+
+    fn describe(&self) -> &str {
+        &self.description
+    }
+
+    fn start(&self, stimulus_json: &str, stop_json: &str, interval_ns: u64, stop_on_error: bool) -> PyResult<()> {
+        let stimulus = Stimulus::from_json(stimulus_json).map_err(|error| to_python(error.into()))?;
+        let stop: Stop = serde_json::from_str(stop_json)
+            .map_err(|error| to_python(StimulusError::Format(error.to_string()).into()))?;
+        self.lock().start(stimulus, stop, interval_ns, stop_on_error).map_err(to_python)
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        self.lock().progress()
+    }
+
+    fn wait<'py>(&self, py: Python<'py>, timeout_s: f64) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let deadline = Instant::now() + duration(timeout_s, "timeout")?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let result = py.detach(|| self.lock().wait(left.min(SIGNAL_CHECK))).map_err(to_python)?;
+            py.check_signals()?;
+            if let Some(result) = result {
+                return measurement(py, result).map(Some);
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn interrupt(&self) {
+        self.lock().interrupt();
+    }
+
+    fn idle(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let ns = duration(seconds, "idle time")?.as_nanos() as u64;
+        py.detach(|| self.lock().idle(ns)).map_err(to_python)?;
+        py.check_signals()
+    }
+
+    fn purge(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.lock().control(Control::Purge)).map_err(to_python)
+    }
+
+    fn set_write_cache(&self, py: Python<'_>, enabled: bool) -> PyResult<()> {
+        py.detach(|| self.lock().control(Control::WriteCache(enabled))).map_err(to_python)
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.lock().close());
+    }
+}
+
+/// The fields of `flashgauge.measurement.Measurement`.
+fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    let recorder = result.recorder;
+    dict.set_item("start_ns", recorder.start().0)?;
+    dict.set_item("window_ns", result.window_ns)?;
+    dict.set_item("intervals", intervals(py, &recorder)?)?;
+    dict.set_item("submitted_ios", result.submitted_ios)?;
+    dict.set_item("early_ios", recorder.early_ios)?;
+    dict.set_item("late_ios", recorder.late_ios)?;
+    dict.set_item("handover_ns", result.handover_ns)?;
+    dict.set_item("bridge_ios", result.bridge_ios)?;
+    dict.set_item("gap_ns", result.gap_ns)?;
+    let reason = match result.reason {
+        StopReason::Complete => "complete",
+        StopReason::Interrupted => "interrupted",
+        StopReason::IoError => "io_error",
+    };
+    dict.set_item("stop_reason", reason)?;
+    let mut errors = vec![];
+    for error in &recorder.errors {
+        let item = PyDict::new(py);
+        item.set_item("operation", if error.operation == Operation::Read { "read" } else { "write" })?;
+        item.set_item("errno", error.errno)?;
+        item.set_item("ios", error.ios)?;
+        item.set_item("first_lba", error.first_lba)?;
+        errors.push(item);
+    }
+    dict.set_item("errors", errors)?;
+    dict.set_item("read", direction(py, recorder.read)?)?;
+    dict.set_item("write", direction(py, recorder.write)?)?;
+    Ok(dict)
+}
+
+fn direction(py: Python<'_>, tally: Tally) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("ios", tally.ios)?;
+    dict.set_item("bytes", tally.bytes)?;
+    dict.set_item("window_ios", tally.window_ios)?;
+    dict.set_item("window_bytes", tally.window_bytes)?;
+    dict.set_item("latency_sum_ns", tally.latency_sum_ns)?;
+    dict.set_item("histogram", Histogram { inner: tally.histogram }.into_pyobject(py)?)?;
+    Ok(dict)
+}
+
+fn intervals<'py>(py: Python<'py>, recorder: &Recorder) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let list = |field: fn(&flashgauge_core::recorder::Interval) -> u64| -> Vec<u64> {
+        recorder.intervals.iter().map(field).collect()
+    };
+    dict.set_item("interval_ns", recorder.interval_ns())?;
+    dict.set_item("read_ios", list(|interval| interval.read_ios))?;
+    dict.set_item("write_ios", list(|interval| interval.write_ios))?;
+    dict.set_item("read_bytes", list(|interval| interval.read_bytes))?;
+    dict.set_item("write_bytes", list(|interval| interval.write_bytes))?;
+    dict.set_item("latency_sum_ns", list(|interval| interval.latency_sum_ns))?;
+    dict.set_item("latency_max_ns", list(|interval| interval.latency_max_ns))?;
+    Ok(dict)
+}
+
+#[pyfunction]
+pub fn preset_names() -> Vec<&'static str> {
+    simdrive::preset_names()
+}
+
+#[pyfunction]
+pub fn preset_text(name: &str) -> PyResult<&'static str> {
+    simdrive::preset_text(name).map_err(|error| to_python(error.into()))
+}

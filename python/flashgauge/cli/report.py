@@ -1,0 +1,22 @@
+"""`flashgauge report`: write reports from a run folder, any time later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flashgauge.finish import Formats, write_reports
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    html: Annotated[bool, typer.Option("--html", help="Write report.html.")] = False,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write report.pdf.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Write csv/, what the plots show.")] = False,
+) -> None:
+    """Write reports from the folder alone: HTML, PDF and CSV, or those that are named."""
+    named = Formats(html, pdf, csv, data=False)
+    for path in write_reports(run, named if html or pdf or csv else Formats()):
+        print(path)

@@ -1,0 +1,201 @@
+"""The only loop that does things: step -> rig -> measurement -> back into the test.
+
+A finished step's measurement goes to the test first, and to the journal once the next step is running: the
+device is kept loaded while the host thinks. A crash can therefore lose one step, never the ones before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.measurement import Direction, Intervals, IoErrors, Measurement
+from flashgauge.rig.base import Prepared, Rig
+from flashgauge.runfolder import RunFolder, now_text
+from flashgauge.spec.registry import Spec
+from flashgauge.steps import Idle, IoStep, Label, Measure, Precondition, Purge, RoundJudged, SetWriteCache
+
+INTERVAL_NS = 1_000_000_000
+PROGRESS_S = 0.1
+
+
+class Observer(Protocol):
+    """Told of progress; never able to change a run."""
+
+    def preparing(self, what: str) -> None: ...
+    def step_started(self, step: IoStep) -> None: ...
+    def step_progress(self, step: IoStep, ios: int, elapsed_s: float) -> None: ...
+    def step_done(self, step: IoStep, measurement: Measurement) -> None: ...
+    def round_judged(self, judged: RoundJudged) -> None: ...
+    def disclosed(self, disclosure: Disclosure) -> None: ...
+
+
+class IoErrorStop(OSError):
+    """The device failed I/Os and the run was stopped."""
+
+
+@dataclass
+class _Finished:
+    """A measurement the test has seen and the journal has not."""
+
+    kind: str
+    label: Label
+    measurement: Measurement
+
+
+class Driver:
+    """Runs one test on one rig into one run folder."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        folder: RunFolder,
+        observer: Observer,
+        *,
+        gap_limit_ms: float,
+        stop_on_error: bool = True,
+    ) -> None:
+        self.rig = rig
+        self.folder = folder
+        self.observer = observer
+        self.gap_limit_ns = gap_limit_ms * 1e6
+        self.stop_on_error = stop_on_error
+        self._unwritten: _Finished | None = None
+
+    def run(self, spec: Spec) -> Any:
+        """Execute the test to its end; returns its outcome.
+
+        Whatever happens, all finished measurements are in the journal, and run.json says how the run ended.
+        Raises KeyboardInterrupt, OSError (device, full disk) after having recorded it.
+        """
+        try:
+            outcome = self._run(spec)
+            self._write_journal()
+            self.folder.update(state="complete", finished=now_text())
+            return outcome
+        except KeyboardInterrupt:
+            self._end("interrupted", "interrupted by the operator")
+            raise
+        except BaseException as error:
+            self._end("failed", str(error))
+            raise
+
+    def _run(self, spec: Spec) -> Any:
+        answer: Measurement | None = None
+        while True:
+            try:
+                step = spec.send(answer) if answer is not None else next(spec)
+            except StopIteration as stop:
+                return stop.value
+            answer = None
+            match step:
+                case Precondition() | Measure():
+                    answer = self._measure(step)
+                case Purge():
+                    self._prepare("purge", "purge_method", self.rig.purge)
+                case SetWriteCache(enabled=enabled):
+                    asked = f"write cache {'on' if enabled else 'off'}"
+                    self._prepare(asked, "write_cache", lambda on=enabled: self.rig.set_write_cache(on))
+                case Idle(seconds=seconds):
+                    self._write_journal()
+                    self.rig.session.idle(seconds)
+                case RoundJudged():
+                    self.observer.round_judged(step)
+
+    def _prepare(self, what: str, field: str, act: Callable[[], Prepared]) -> None:
+        self.observer.preparing(what)
+        self._write_journal()
+        prepared = act()
+        self.folder.update(**{field: prepared.state})
+        self._disclose(*prepared.disclosures)
+
+    def _measure(self, step: IoStep) -> Measurement:
+        session = self.rig.session
+        session.start(step.stimulus.to_json(), step.stop.to_json(), INTERVAL_NS, self.stop_on_error)
+        self.rig.telemetry.begin()
+        self.observer.step_started(step)
+        self._write_journal()
+        while (raw := session.wait(PROGRESS_S)) is None:
+            ios, elapsed_ns = session.progress()
+            self.observer.step_progress(step, ios, elapsed_ns / 1e9)
+        measurement = replace(_measurement(raw), host=self.rig.telemetry.end())
+        kind = "precondition" if isinstance(step, Precondition) else "measure"
+        self._unwritten = _Finished(kind, step.label, measurement)
+        self.observer.step_done(step, measurement)
+        self._judge_step(step, measurement)
+        return measurement
+
+    def _judge_step(self, step: IoStep, measurement: Measurement) -> None:
+        gap_ns = measurement.gap_ns
+        if gap_ns is not None and gap_ns > self.gap_limit_ns:
+            self._disclose(
+                Disclosure(
+                    Kind.GAP_OVER_LIMIT,
+                    "6 item 9",
+                    f"the device idled {gap_ns / 1e6:.2f} ms before {step.label}; "
+                    f"the limit is {self.gap_limit_ns / 1e6:g} ms",
+                    "leave the host to the test alone, and look at its CPU load",
+                )
+            )
+        if measurement.errors:
+            self._disclose(_errors(step.label, measurement))
+        if measurement.stop_reason == "io_error":
+            first = measurement.errors[0]
+            raise IoErrorStop(
+                first.errno,
+                f"the device failed {measurement.error_ios} I/Os in {step.label}, "
+                f"the first a {first.operation} at sector {first.first_lba}; see the kernel log",
+            )
+
+    def _disclose(self, *disclosures: Disclosure) -> None:
+        self.folder.disclose(*disclosures)
+        for disclosure in disclosures:
+            self.observer.disclosed(disclosure)
+
+    def _write_journal(self) -> None:
+        if self._unwritten is not None:
+            finished, self._unwritten = self._unwritten, None
+            self.folder.append(finished.kind, finished.label, finished.measurement)
+
+    def _end(self, state: str, message: str) -> None:
+        """Record how the run ended. If even that fails, the journal on disk is whole all the same."""
+        disclosure = Disclosure(
+            Kind.INTERRUPTED,
+            "4",
+            f"the run did not finish: {message}",
+            "run again from the purge: steps of a test must not be interrupted",
+            invalidates=True,
+        )
+        try:
+            self._write_journal()
+        finally:
+            disclosures = (*self.folder.run.disclosures, disclosure)
+            self.folder.update(state=state, finished=now_text(), error=message, disclosures=disclosures)
+
+
+def _measurement(raw: dict[str, Any]) -> Measurement:
+    """The core's raw measurement as a `Measurement`."""
+    return Measurement(
+        **{
+            **raw,
+            "read": Direction(**raw["read"]),
+            "write": Direction(**raw["write"]),
+            "intervals": Intervals.from_json(raw["intervals"]),
+            "errors": tuple(IoErrors(**error) for error in raw["errors"]),
+        }
+    )
+
+
+def _errors(label: Label, measurement: Measurement) -> Disclosure:
+    kinds = ", ".join(f"{error.ios} {error.operation}s (errno {error.errno})" for error in measurement.errors)
+    return Disclosure(
+        Kind.IO_ERRORS,
+        "6",
+        f"I/Os failed in {label}: {kinds}; failed I/Os are in no latency and no IOPS",
+        "replace the drive or find the cause; then run again from the purge",
+        invalidates=True,
+    )
+
+

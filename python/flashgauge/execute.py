@@ -1,0 +1,148 @@
+"""One run of one test on one target, from the request to the written reports."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from platform import python_version
+from typing import Any, Protocol
+
+import flashgauge
+from flashgauge._core import TargetError
+from flashgauge.disclosure import Disclosure
+from flashgauge.driver import Driver, Observer
+from flashgauge.rig.base import Rig, SessionNeeds
+from flashgauge.rig.host import host_info
+from flashgauge.rig.open import open_rig
+from flashgauge.rig.target import Target, parse_target
+from flashgauge.runfolder import Run, RunFolder, now_text
+from flashgauge.spec.parameters import DeviceClass, changed, departures, table
+from flashgauge.spec.registry import TESTS, Extent, Test
+
+
+class RunObserver(Observer, Protocol):
+    """An observer that is also told how much there is to do."""
+
+    def begin(self, extent: Extent, virtual_time: bool, run: Run) -> None: ...
+
+
+class RequestError(ValueError):
+    """The run cannot begin as asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters."""
+
+    test: str
+    target: str
+    device_class: DeviceClass = DeviceClass.ENTERPRISE
+    out: Path | None = None
+    consent: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    operator: str | None = None
+    stop_on_error: bool = True
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked request: everything that can be wrong without touching a device has been looked at."""
+
+    test: Test
+    target: Target
+    parameters: Any
+    disclosures: tuple[Disclosure, ...]
+    needs: SessionNeeds
+    folder: Path
+
+
+def prepare(request: RunRequest) -> Prepared:
+    """Check the request. Raises RequestError, TargetError."""
+    test = TESTS.get(request.test)
+    if test is None:
+        raise RequestError(f"no test {request.test!r}; there are: {', '.join(TESTS)}")
+    target = parse_target(request.target)
+    standard = test.parameters(request.device_class)
+    try:
+        parameters = changed(standard, request.settings)
+    except ValueError as error:
+        raise RequestError(str(error)) from error
+    seed = _seed(request, target)
+    needs = SessionNeeds(parameters.thread_count, parameters.queue_depth, parameters.max_block_bytes, seed)
+    folder = request.out or Path("runs") / _folder_name(test, target)
+    if folder.exists():
+        raise RequestError(f"{folder} exists; results are never overwritten: choose another --out")
+    return Prepared(test, target, parameters, tuple(departures(parameters, standard)), needs, folder)
+
+
+def _seed(request: RunRequest, target: Target) -> int:
+    """A simulated drive repeats itself unless told otherwise; a real one gets a new seed for each run."""
+    text = target.options.get("seed")
+    if target.kind != "sim":
+        return secrets.randbits(48) if request.seed is None else request.seed
+    if request.seed is not None:
+        return request.seed
+    if text is None:
+        return 1
+    if not text.isdigit() or int(text) >= 2**64:
+        raise TargetError(f"{target.text}: seed={text} is not a whole number below 2^64")
+    return int(text)
+
+
+def _folder_name(test: Test, target: Target) -> str:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    name = target.path if target.kind == "sim" else Path(target.path).name
+    return f"{test.name}-{name}-{stamp}-{os.getpid()}"
+
+
+def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> Any:
+    """Run the test; returns its outcome. The folder is `prepared.folder`.
+
+    Raises TargetError before anything was written, OSError and KeyboardInterrupt with the run recorded.
+    """
+    rig = open_rig(prepared.target, prepared.needs, request.consent)
+    with contextlib.closing(rig):
+        capacity = rig.session.range_bytes
+        parameters = prepared.parameters
+        disclosures = (*rig.disclosures(), *prepared.disclosures)
+        run = _run(request, prepared, rig, disclosures)
+        try:
+            folder = RunFolder(prepared.folder, run)
+        except OSError as error:
+            raise RequestError(f"the run folder cannot be made: {error}") from error
+        with folder:
+            observer.begin(prepared.test.extent(parameters, capacity), rig.session.virtual_time, run)
+            for disclosure in disclosures:
+                observer.disclosed(disclosure)
+            driver = Driver(
+                rig,
+                folder,
+                observer,
+                gap_limit_ms=parameters.gap_limit_ms,
+                stop_on_error=request.stop_on_error,
+            )
+            return driver.run(prepared.test.spec(parameters, capacity))
+
+
+def _run(request: RunRequest, prepared: Prepared, rig: Rig, disclosures: tuple[Disclosure, ...]) -> Run:
+    description = rig.description()
+    return Run(
+        test=prepared.test.name,
+        device_class=str(request.device_class),
+        dut=rig.dut,
+        host=host_info(hba=description.get("host_adapter")),
+        parameters=dataclasses.asdict(prepared.parameters),
+        parameter_table=table(prepared.parameters),
+        seed=prepared.needs.seed,
+        software={"flashgauge": flashgauge.__version__, "python": python_version(), "pts": flashgauge.PTS_VERSION},
+        started=now_text(),
+        operator=request.operator,
+        device_description=description,
+        disclosures=disclosures,
+    )

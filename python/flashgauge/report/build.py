@@ -1,0 +1,66 @@
+"""From a run folder to a `Report`; the tests' own parts are registered here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from flashgauge import __version__
+from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.report.details import details_section
+from flashgauge.report.header import build_header
+from flashgauge.report.iops import iops_part
+from flashgauge.report.model import Report, TestPart
+from flashgauge.report.replay import Replay, replay
+from flashgauge.runfolder import Run, now_text, read_journal, read_run
+
+PARTS: dict[str, Callable[[Run, Replay], TestPart]] = {
+    "iops": iops_part,
+}
+
+
+def build(folder: Path, report_time: str | None = None) -> Report:
+    """The report of a run folder, finished or not. `report_time`: ISO 8601, now by default.
+
+    Raises RunFolderError (unreadable) or ReplayError (the journal is not of the test that run.json names).
+    """
+    report_time = report_time or now_text()
+    run = read_run(folder)
+    entries, torn = read_journal(folder)
+    replayed = replay(run, entries, torn)
+    part = PARTS[run.test](run, replayed)
+    disclosures = (*run.disclosures, *_found(run, replayed, torn))
+    complete = replayed.outcome is not None and run.state == "complete"
+    return Report(
+        folder=folder.resolve().name,
+        header=build_header(run, replayed.test, part, folder.resolve().name, report_time),
+        status=part.status,
+        valid=complete and not any(disclosure.invalidates for disclosure in disclosures),
+        complete=complete,
+        missing=replayed.missing,
+        disclosures=disclosures,
+        summary=part.summary,
+        main=part.main,
+        sections=(*part.sections, details_section(run, replayed, part, report_time)),
+        generator=f"flashgauge {__version__}",
+    )
+
+
+def _found(run: Run, replayed: Replay, torn: bool) -> list[Disclosure]:
+    """Departures the folder shows but a run that died could not write down itself."""
+    told = {disclosure.kind for disclosure in run.disclosures}
+    found: list[Disclosure] = []
+    again = f"run again: flashgauge run {run.test} {run.dut.target}"
+    if replayed.outcome is None and Kind.INTERRUPTED not in told:
+        found.append(Disclosure(Kind.INTERRUPTED, "4", replayed.missing[0], again, invalidates=True))
+    if replayed.outcome is not None and run.state != "complete":
+        message = f"every step is in the journal, but run.json says {run.state!r}: the checks at the end may be missing"
+        found.append(Disclosure(Kind.DATA_MISSING, "5", message, again, invalidates=True))
+    if torn and Kind.DATA_MISSING not in told:
+        message = "the journal's last line was torn; the step it held is not used"
+        found.append(Disclosure(Kind.DATA_MISSING, "5", message, "nothing to do: all earlier steps are whole"))
+    if replayed.outcome is not None and not replayed.outcome.steady and Kind.STEADY_STATE_NOT_REACHED not in told:
+        message = f"steady state was not reached in {replayed.complete_rounds} rounds; the last five are reported"
+        advice = "run on with more rounds: --set max_rounds=N"
+        found.append(Disclosure(Kind.STEADY_STATE_NOT_REACHED, "7.3", message, advice))
+    return found

@@ -1,0 +1,129 @@
+"""The section every report ends with: how the run was conducted, its parameters, and the device."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from os import strerror
+from statistics import median
+from typing import Any
+
+from flashgauge.report.formats import known, value_text
+from flashgauge.report.header import common_items
+from flashgauge.report.model import Column, Section, Table, TestPart, Value
+from flashgauge.report.replay import Replay
+from flashgauge.runfolder import Entry, Run
+
+_ITEM_VALUE = (Column("Item", "item"), Column("Value", "value"))
+
+
+def details_section(run: Run, replay: Replay, part: TestPart, report_time: str) -> Section:
+    """Tables of the run's conduct (section 6 item 9, clause 4), parameters, section 5 items and the device."""
+    tables = [
+        _conduct(run, replay, part),
+        _parameters(run),
+        common_items(run, report_time),
+        _device(run),
+    ]
+    errors = _errors(replay.entries)
+    if errors.rows:
+        tables.insert(1, errors)
+    return Section("run-details", "Run Details", "", "5", tuple(t for t in tables if t.rows), layout="flow")
+
+
+def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
+    entries = replay.entries
+    ios = sum(entry.measurement.ios for entry in entries)
+    late = sum(entry.measurement.late_ios for entry in entries)
+    seconds = sum(entry.measurement.window_s for entry in entries)
+    rows: list[tuple[str, Value]] = [
+        ("State of the run", run.state),
+        ("Complete rounds", replay.complete_rounds),
+        ("Steps measured", len(entries)),
+        ("Device time in steps", f"{seconds:,.1f} s ({seconds / 3600:,.2f} h)"),
+        *_gaps(entries, getattr(replay.parameters, "gap_limit_ms", None)),
+        ("I/Os", ios),
+        ("Late I/Os (ended after their window)", f"{late:,} ({100 * late / ios if ios else 0:.4f} %)"),
+        ("Bridge I/Os (between windows, in no result)", sum(entry.measurement.bridge_ios for entry in entries)),
+        ("I/O errors", sum(entry.measurement.error_ios for entry in entries)),
+        ("Purge method", known(run.purge_method)),
+        ("Volatile write cache", known(run.write_cache)),
+        ("Seed", str(run.seed)),
+        *((f"Version of {name}", version) for name, version in run.software.items()),
+        ("Not measured", ", ".join(part.not_measured) or "nothing of what the test reports"),
+    ]
+    return Table("Conduct of the run", _ITEM_VALUE, tuple(rows), name="conduct")
+
+
+def _gaps(entries: Sequence[Entry], limit_ms: float | None) -> Iterator[tuple[str, Value]]:
+    """Section 6 item 9: how long the device had nothing to do between steps."""
+    gaps = [(gap / 1e6, str(e.label)) for e in entries if (gap := e.measurement.gap_ns) is not None]
+    if not gaps:
+        yield "Gaps between steps", "none measured"
+        return
+    longest, where = max(gaps)
+    yield "Gap between steps, median", f"{median(gap for gap, _ in gaps):,.3f} ms"
+    yield "Gap between steps, longest", f"{longest:,.3f} ms (before {where})"
+    if limit_ms is not None:
+        over = sum(gap > limit_ms for gap, _ in gaps)
+        yield f"Gaps over the limit of {limit_ms:g} ms", f"{over:,} of {len(gaps):,}"
+
+
+def _errors(entries: Sequence[Entry]) -> Table:
+    counts: Counter[tuple[str, int]] = Counter()
+    first_lba: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        for error in entry.measurement.errors:
+            key = (error.operation, error.errno)
+            counts[key] += error.ios
+            first_lba.setdefault(key, error.first_lba)
+    return Table(
+        "I/O errors",
+        (
+            Column("Operation", "operation"),
+            Column("Error", "error"),
+            Column("I/Os", "ios", ",d"),
+            Column("First LBA (512-byte sectors)", "first_lba", "d"),
+        ),
+        tuple((key[0], f"{key[1]} {strerror(key[1])}", count, first_lba[key]) for key, count in sorted(counts.items())),
+        name="errors",
+    )
+
+
+def _parameters(run: Run) -> Table:
+    rows = tuple(
+        (str(row["name"]), _plain(row["value"]), str(row["clause"]), str(row["meaning"])) for row in run.parameter_table
+    )
+    columns = (
+        Column("Parameter", "parameter"),
+        Column("Value", "value"),
+        Column("Clause", "clause"),
+        Column("Meaning", "meaning"),
+    )
+    return Table("Test parameters", columns, rows, name="parameters")
+
+
+def _device(run: Run) -> Table:
+    """What the target says of itself; for a simulated drive, all its parameters."""
+    rows = (
+        ("Target", run.dut.target),
+        ("Kind", run.dut.kind),
+        ("Logical block", f"{run.dut.logical_block_bytes} B"),
+        *_flat("", run.device_description),
+    )
+    return Table("Device description", _ITEM_VALUE, tuple(rows), name="device")
+
+
+def _flat(prefix: str, values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{prefix}{name}.", value)
+        else:
+            yield f"{prefix}{name}", _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        # No thousands separators here: they would read as separators of the list.
+        return ", ".join(f"{item:g}" if isinstance(item, int | float) else _plain(item) for item in value)
+    return value_text(value, "") if isinstance(value, str | int | float | bool) else known(None)

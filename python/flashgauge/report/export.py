@@ -1,0 +1,138 @@
+"""The measurements for other tools: measurements.parquet, intervals.parquet and histograms.hlog.
+
+One row per step, and one per interval of a step; units are the last word of the column names. The histogram
+log holds one entry per step and direction, tagged with the step, for HdrHistogram's own tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from flashgauge import _core
+from flashgauge.measurement import NS_PER_S, Direction, Measurement
+from flashgauge.runfolder import Entry, read_journal
+from flashgauge.steps import KIB
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "p99_999": 0.99999}
+
+
+def write_data(folder: Path) -> list[Path]:
+    """Write the three files into the run folder; returns them. Raises RunFolderError or OSError."""
+    entries, _ = read_journal(folder)
+    measurements, intervals = folder / "measurements.parquet", folder / "intervals.parquet"
+    histograms = folder / "histograms.hlog"
+    measurements_frame(entries).write_parquet(measurements)
+    intervals_frame(entries).write_parquet(intervals)
+    _core.write_histogram_log(str(histograms), list(_tagged(entries)))
+    return [measurements, intervals, histograms]
+
+
+def measurements_frame(entries: Sequence[Entry]) -> pl.DataFrame:
+    """One row per step: label, counters, rates, latencies of reads and writes together and apart."""
+    return pl.DataFrame([_measurement_row(entry) for entry in entries], infer_schema_length=None)
+
+
+def intervals_frame(entries: Sequence[Entry]) -> pl.DataFrame:
+    """One row per interval; `start_ns` is on the device's clock."""
+    frames = []
+    for entry in entries:
+        m, series = entry.measurement, entry.measurement.intervals
+        count = len(series.read_ios)
+        frames.append(
+            pl.DataFrame(
+                {
+                    **_label(entry, count),
+                    "interval": range(count),
+                    "start_ns": [m.start_ns + i * series.interval_ns for i in range(count)],
+                    "interval_ns": [series.interval_ns] * count,
+                    "read_ios": series.read_ios,
+                    "write_ios": series.write_ios,
+                    "read_bytes": series.read_bytes,
+                    "write_bytes": series.write_bytes,
+                    "latency_sum_ns": series.latency_sum_ns,
+                    "latency_max_ns": series.latency_max_ns,
+                },
+                schema_overrides={"round": pl.Int64, "read_percent": pl.Int64, "block_bytes": pl.Int64},
+            )
+        )
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _label(entry: Entry, count: int) -> dict[str, list[Any]]:
+    label = entry.label
+    return {
+        "sequence": [entry.sequence] * count,
+        "purpose": [label.purpose] * count,
+        "round": [label.round] * count,
+        "read_percent": [label.read_percent] * count,
+        "block_bytes": [label.block_bytes] * count,
+    }
+
+
+def _measurement_row(entry: Entry) -> dict[str, Any]:
+    m = entry.measurement
+    merged = m.read.histogram.copy()
+    merged.add(m.write.histogram)
+    return {
+        **{name: values[0] for name, values in _label(entry, 1).items()},
+        "kind": entry.kind,
+        "stop_reason": m.stop_reason,
+        "start_ns": m.start_ns,
+        "window_ns": m.window_ns,
+        "gap_ns": m.gap_ns,
+        "iops": m.iops,
+        "throughput_mb_per_s": m.mb_per_s,
+        "latency_mean_ns": m.art_ns,
+        **{f"latency_{name}_ns": merged.quantile_ns(q) if m.ios else None for name, q in QUANTILES.items()},
+        "latency_max_ns": merged.max_ns if m.ios else None,
+        **_direction_columns("read", m.read),
+        **_direction_columns("write", m.write),
+        "submitted_ios": m.submitted_ios,
+        "early_ios": m.early_ios,
+        "late_ios": m.late_ios,
+        "handover_ns": m.handover_ns,
+        "bridge_ios": m.bridge_ios,
+        "error_ios": m.error_ios,
+        "cpu_system_percent": m.host.cpu_system_percent,
+        "cpu_iowait_percent": m.host.cpu_iowait_percent,
+        "power_w": m.host.power_w,
+        "temperature_c": m.host.temperature_c,
+    }
+
+
+def _direction_columns(name: str, direction: Direction) -> dict[str, Any]:
+    return {
+        f"{name}_ios": direction.ios,
+        f"{name}_window_ios": direction.window_ios,
+        f"{name}_bytes": direction.bytes,
+        f"{name}_window_bytes": direction.window_bytes,
+        f"{name}_latency_mean_ns": direction.latency_sum_ns / direction.ios if direction.ios else None,
+        f"{name}_latency_p99_ns": direction.histogram.quantile_ns(0.99) if direction.ios else None,
+        f"{name}_latency_max_ns": direction.histogram.max_ns if direction.ios else None,
+    }
+
+
+def _tagged(entries: Sequence[Entry]) -> list[tuple[str, float, float, _core.Histogram]]:
+    tagged = []
+    for entry in entries:
+        m: Measurement = entry.measurement
+        for name, direction in (("read", m.read), ("write", m.write)):
+            if direction.ios:
+                place = (_tag(entry, name), m.start_ns / NS_PER_S, m.window_s, direction.histogram)
+                tagged.append(place)
+    return tagged
+
+
+def _tag(entry: Entry, direction: str) -> str:
+    """No spaces or commas: the log is comma separated."""
+    label = entry.label
+    parts = [label.purpose if label.round is None else f"{label.purpose}{label.round}"]
+    if label.read_percent is not None:
+        parts.append(f"rw{label.read_percent}")
+    if label.block_bytes is not None:
+        parts.append(f"{label.block_bytes / KIB:g}KiB")
+    return "-".join((*parts, direction))
