@@ -127,6 +127,9 @@ struct Lane {
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
+    lane: u32,
+    /// Position in the lane's queue: used while below the queue depth.
+    depth: u32,
     busy: bool,
     /// Number of the step that counts this I/O; bridge I/Os have none.
     step: Option<u64>,
@@ -207,7 +210,9 @@ impl<D: Device> Worker<D> {
             active: false,
             left: 0,
         });
-        let slot = Slot {
+        let slot = |number: u32| Slot {
+            lane: number / setup.max_queue_depth,
+            depth: number % setup.max_queue_depth,
             busy: false,
             step: None,
             operation: Operation::Read,
@@ -217,7 +222,7 @@ impl<D: Device> Worker<D> {
         };
         Self {
             lanes: lanes.collect(),
-            slots: vec![slot; (setup.lanes * setup.max_queue_depth) as usize],
+            slots: (0..setup.lanes * setup.max_queue_depth).map(slot).collect(),
             device,
             setup,
             outstanding: 0,
@@ -347,8 +352,9 @@ impl<D: Device> Worker<D> {
     #[inline]
     fn issue(&mut self, slot: u32, now: Nanos) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
-        let lane = &mut self.lanes[(slot / self.setup.max_queue_depth) as usize];
-        if !lane.active || slot % self.setup.max_queue_depth >= current.plan.stimulus.queue_depth {
+        let entry = &mut self.slots[slot as usize];
+        let lane = &mut self.lanes[entry.lane as usize];
+        if !lane.active || entry.depth >= current.plan.stimulus.queue_depth {
             return Ok(());
         }
         if self.shared.reason() != StopReason::Complete {
@@ -378,13 +384,14 @@ impl<D: Device> Worker<D> {
             self.bridge_ios += 1;
         }
         self.outstanding += 1;
-        self.slots[slot as usize] = Slot {
+        *entry = Slot {
             busy: true,
             step: counted.then_some(current.plan.number),
             operation: request.operation,
             bytes: request.bytes,
             lba: request.lba.0,
             submitted: now,
+            ..*entry
         };
         Ok(())
     }

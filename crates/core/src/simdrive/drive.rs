@@ -144,7 +144,7 @@ impl SimDrive {
         let nothing = Request { operation: Operation::Read, lba: crate::units::Lba(0), bytes: Bytes(512) };
         Ok(Self {
             now: 0,
-            calendar: Calendar::default(),
+            calendar: Calendar::new(p.dies),
             ftl,
             flash: Flash::new(p.dies, p.channels, times, p.read_priority),
             read_link: LinkRate::new(p.link_read_overhead_us, p.link_read_mb_per_s, p.link_read_max_iops),
@@ -208,7 +208,7 @@ impl SimDrive {
 
     /// Let all programs and collection in flight end.
     fn finish_background(&mut self) {
-        while let Some((at, event)) = self.calendar.pop() {
+        while let Some((at, event)) = self.calendar.pop_until(u64::MAX) {
             self.now = at;
             let completed = self.handle(event);
             assert!(completed.is_none(), "an idle drive has no command to complete");
@@ -248,7 +248,7 @@ impl SimDrive {
         }
         if self.dies_needed.is_empty() {
             let at = self.send_on_link(slot, command.bytes, self.now);
-            self.calendar.enter(at, Event::Complete(slot));
+            self.calendar.enter(at, Event::ReadDone(slot));
             return;
         }
         self.commands[slot as usize].pending = self.dies_needed.len() as u32;
@@ -263,8 +263,8 @@ impl SimDrive {
 
     #[inline]
     fn enter_die(&mut self, die: u32, done: Option<u64>) {
-        if let Some(at) = done {
-            self.calendar.enter(at, Event::Die(die));
+        if done.is_some() {
+            self.calendar.set_die(die, done);
         }
     }
 
@@ -340,7 +340,7 @@ impl SimDrive {
         }
         if !self.waits_for_flash() {
             let at = self.now + (self.parameters.write_latency_us * 1e3) as u64;
-            self.calendar.enter(at, Event::Complete(slot));
+            self.calendar.enter(at, Event::WriteDone(slot));
         }
     }
 
@@ -381,7 +381,7 @@ impl SimDrive {
         match event {
             Event::Die(die) => {
                 let (job, next) = self.flash.finish(die, self.now);
-                self.enter_die(die, next);
+                self.calendar.set_die(die, next);
                 self.die_done(die, job);
                 None
             }
@@ -391,7 +391,7 @@ impl SimDrive {
                 self.fill_buffer();
                 None
             }
-            Event::Complete(slot) => {
+            Event::ReadDone(slot) | Event::WriteDone(slot) => {
                 self.active -= 1;
                 if let Some(next) = self.waiting.pop_front() {
                     self.admit(next);
@@ -411,7 +411,7 @@ impl SimDrive {
                 let bytes = if last { command.left } else { command.left.min(u64::from(units) * UNIT) };
                 let at = self.send_on_link(slot, bytes, ready);
                 if last {
-                    self.calendar.enter(at, Event::Complete(slot));
+                    self.calendar.enter(at, Event::ReadDone(slot));
                 }
             }
             Job::InnerRead { units } => {
@@ -433,7 +433,7 @@ impl SimDrive {
             let command = &mut self.commands[slot as usize];
             command.pending -= 1;
             if command.pending == 0 && command.left == 0 {
-                self.calendar.enter(self.now, Event::Complete(slot));
+                self.calendar.enter(self.now, Event::WriteDone(slot));
             }
         }
     }
@@ -467,8 +467,7 @@ impl Device for SimDrive {
     }
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
-        while let Some(at) = self.calendar.next_at().filter(|&at| at <= until.0) {
-            let (_, event) = self.calendar.pop().expect("there is a next event");
+        while let Some((at, event)) = self.calendar.pop_until(until.0) {
             self.now = at;
             if let Some(slot) = self.handle(event) {
                 done.push(Completion { slot, at: Nanos(at), result: Ok(()) });

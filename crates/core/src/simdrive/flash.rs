@@ -2,6 +2,9 @@
 //!
 //! A page read holds the die for tR, then its channel for the transfer. A program holds the channel for the
 //! transfer, then the die for tPROG. Limits: no suspend of programs, no cache reads.
+//!
+//! Work of the drive's own that waits on a die is folded into the work queued behind it: nobody waits for its end,
+//! and one event does for both. Where nothing may overtake, that changes no time but the channel's.
 
 use std::collections::VecDeque;
 
@@ -22,7 +25,8 @@ pub enum Job {
 struct Queued {
     job: Job,
     die_ns: u64,
-    program: bool,
+    /// Pages that go over the channel before the die begins.
+    programs: u32,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +53,7 @@ pub struct Flash {
     dies: Vec<Die>,
     /// When each channel is free.
     channels: Vec<u64>,
+    channel_count: usize,
     times: FlashTimes,
     read_priority: bool,
 }
@@ -58,6 +63,7 @@ impl Flash {
         Self {
             dies: (0..dies).map(|_| Die::default()).collect(),
             channels: vec![0; channels as usize],
+            channel_count: channels as usize,
             times,
             read_priority,
         }
@@ -70,7 +76,7 @@ impl Flash {
     /// Queue a read of `pages` pages on `die`. Returns when the die is done, if it begins at once.
     #[inline]
     pub fn read(&mut self, die: u32, pages: u32, job: Job, now: u64) -> Option<u64> {
-        let queued = Queued { job, die_ns: self.times.read_ns * u64::from(pages), program: false };
+        let queued = Queued { job, die_ns: self.times.read_ns * u64::from(pages), programs: 0 };
         let host = matches!(job, Job::HostRead { .. });
         self.queue(die, queued, host && self.read_priority, now)
     }
@@ -78,13 +84,13 @@ impl Flash {
     /// Queue a read-modify-write's read.
     pub fn modify(&mut self, die: u32, now: u64) -> Option<u64> {
         let die_ns = self.times.read_ns + self.times.rmw_ns;
-        self.queue(die, Queued { job: Job::InnerRead { units: 1 }, die_ns, program: false }, false, now)
+        self.queue(die, Queued { job: Job::InnerRead { units: 1 }, die_ns, programs: 0 }, false, now)
     }
 
     /// Queue a program, after an erase if `erase`.
     pub fn program(&mut self, die: u32, job: Job, erase: bool, now: u64) -> Option<u64> {
         let die_ns = self.times.program_ns + if erase { self.times.erase_ns } else { 0 };
-        self.queue(die, Queued { job, die_ns, program: true }, false, now)
+        self.queue(die, Queued { job, die_ns, programs: 1 }, false, now)
     }
 
     #[inline]
@@ -93,19 +99,34 @@ impl Flash {
         if state.current.is_none() {
             return Some(self.begin(die, queued, now));
         }
-        if first { state.reads.push_back(queued) } else { state.others.push_back(queued) }
+        if first {
+            state.reads.push_back(queued);
+            return None;
+        }
+        match state.others.back_mut() {
+            Some(last) if folds(last.job, self.read_priority) => {
+                if let Job::InnerRead { units } = last.job {
+                    self.channels[die as usize % self.channel_count] += self.times.unit_transfer_ns * u64::from(units);
+                }
+                *last = Queued {
+                    job: queued.job,
+                    die_ns: last.die_ns + queued.die_ns,
+                    programs: last.programs + queued.programs,
+                };
+            }
+            _ => state.others.push_back(queued),
+        }
         None
     }
 
     #[inline]
     fn begin(&mut self, die: u32, queued: Queued, now: u64) -> u64 {
         self.dies[die as usize].current = Some(queued.job);
-        if !queued.program {
+        if queued.programs == 0 {
             return now + queued.die_ns;
         }
-        let channels = self.channels.len();
-        let channel = &mut self.channels[die as usize % channels];
-        *channel = now.max(*channel) + self.times.page_transfer_ns;
+        let channel = &mut self.channels[die as usize % self.channel_count];
+        *channel = now.max(*channel) + self.times.page_transfer_ns * u64::from(queued.programs);
         *channel + queued.die_ns
     }
 
@@ -121,9 +142,17 @@ impl Flash {
     /// Move `units` units read on `die` over its channel; returns when they are across.
     #[inline]
     pub fn transfer(&mut self, die: u32, units: u32, now: u64) -> u64 {
-        let channels = self.channels.len();
-        let channel = &mut self.channels[die as usize % channels];
+        let channel = &mut self.channels[die as usize % self.channel_count];
         *channel = now.max(*channel) + self.times.unit_transfer_ns * u64::from(units);
         *channel
+    }
+}
+
+/// Whether a waiting job may be folded into the next. A program may not where reads would have gone before the next.
+fn folds(job: Job, read_priority: bool) -> bool {
+    match job {
+        Job::InnerRead { .. } => true,
+        Job::InnerProgram => !read_priority,
+        Job::HostRead { .. } | Job::HostProgram { .. } => false,
     }
 }

@@ -329,13 +329,12 @@ impl Ftl {
         while victim.cursor < self.geometry.units_per_superblock {
             let first = base + victim.cursor;
             victim.cursor += n;
-            self.expect_moves(first + COLLECT_AHEAD, n);
-            let mut moved = 0;
-            for physical in first..first + n {
-                if self.valid[(physical / 64) as usize] & (1 << (physical % 64)) != 0 {
-                    self.move_unit(physical, victim.superblock, work);
-                    moved += 1;
-                }
+            self.expect_moves(first + COLLECT_AHEAD);
+            let mut valid = self.valid_in_page(first);
+            let moved = u64::from(valid.count_ones());
+            while valid != 0 {
+                self.move_unit(first + u64::from(valid.trailing_zeros()), victim.superblock, work);
+                valid &= valid - 1;
             }
             if moved > 0 {
                 victim.copied += moved;
@@ -346,14 +345,27 @@ impl Ftl {
         false
     }
 
-    /// The map entries of the valid units among these will be needed soon.
+    /// The map entries of the valid units of the page at `from` will be needed soon.
     #[inline]
-    fn expect_moves(&self, from: u64, units: u64) {
-        for physical in from..(from + units).min(self.valid.len() as u64 * 64) {
-            if self.valid[(physical / 64) as usize] & (1 << (physical % 64)) != 0 {
-                self.map.prefetch(u64::from(self.reverse.get(physical)));
-            }
+    fn expect_moves(&self, from: u64) {
+        let mut valid = self.valid_in_page(from);
+        while valid != 0 {
+            self.map.prefetch(u64::from(self.reverse.get(from + u64::from(valid.trailing_zeros()))));
+            valid &= valid - 1;
         }
+    }
+
+    /// The valid units of the page that begins at `first`, as bits; none past the end of the flash.
+    #[inline]
+    fn valid_in_page(&self, first: u64) -> u64 {
+        let n = u64::from(self.geometry.units_per_page);
+        let (word, bit) = ((first / 64) as usize, first % 64);
+        let Some(&low) = self.valid.get(word) else { return 0 };
+        let mut bits = low >> bit;
+        if bit + n > 64 {
+            bits |= self.valid.get(word + 1).map_or(0, |high| high << (64 - bit));
+        }
+        if n < 64 { bits & ((1 << n) - 1) } else { bits }
     }
 
     fn move_unit(&mut self, from: u64, victim: u32, work: &mut Vec<FlashWork>) {

@@ -115,6 +115,8 @@ impl DriveParameters {
         check(self.gc_reserve_superblocks <= 16, "gc_reserve_superblocks", "at most 16 are possible")?;
         let whole_pages = self.page_bytes.is_multiple_of(UNIT) && (UNIT..=1 << 20).contains(&self.page_bytes);
         check(whole_pages, "page_bytes", "a multiple of 4096 up to 1 MiB is needed")?;
+        let page_units = u64::from(self.planes) * self.page_bytes / UNIT;
+        check((2..=64).contains(&page_units), "planes", "all planes' pages together hold 2 to 64 units of 4 KiB")?;
         let page_kib = u64::from(self.planes) * self.page_bytes / 1024;
         check(self.write_buffer_kib >= page_kib, "write_buffer_kib", "must hold a page of every plane")?;
         for (name, value) in self.positive_numbers() {
