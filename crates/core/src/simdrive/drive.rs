@@ -17,6 +17,9 @@ use crate::error::{DeviceError, Error, TargetError};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Operation, Request};
 
+/// How many units ahead of a write the tables it will change are fetched.
+const OVERWRITE_AHEAD: u64 = 8;
+
 /// One direction of the link: time for a command, and its bandwidth.
 #[derive(Debug, Clone, Copy)]
 struct LinkRate {
@@ -280,8 +283,8 @@ impl SimDrive {
     }
 
     fn admit_write(&mut self, slot: u32) {
-        let Command { bytes, first_unit, .. } = self.commands[slot as usize];
-        self.ftl.expect_overwrite(first_unit);
+        let Command { bytes, first_unit, units, .. } = self.commands[slot as usize];
+        self.ftl.expect_overwrite(first_unit..first_unit + u64::from(units).min(OVERWRITE_AHEAD));
         let busy = self.write_link.overhead(bytes) + self.write_link.transfer(bytes);
         let free = &mut self.link_free[self.write_lane];
         *free = self.now.max(*free) + busy;
@@ -315,6 +318,9 @@ impl SimDrive {
         let partial = (index == 0 && command.partial_first) || (command.left == 1 && command.partial_last);
         command.left -= 1;
         self.buffer_free -= 1;
+        if u64::from(command.units) > OVERWRITE_AHEAD {
+            self.ftl.expect_overwrite(unit + OVERWRITE_AHEAD..unit + OVERWRITE_AHEAD + 1);
+        }
         if waits && self.open_page_waiters.last() != Some(&slot) {
             command.pending += 1;
             self.open_page_waiters.push(slot);

@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use super::divisor::Divisor;
+
 /// What a die is doing, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
@@ -51,6 +53,8 @@ pub struct FlashTimes {
 
 pub struct Flash {
     dies: Vec<Die>,
+    /// `None` for a single die.
+    die_count: Option<Divisor>,
     /// When each channel is free.
     channels: Vec<u64>,
     channel_count: usize,
@@ -62,6 +66,7 @@ impl Flash {
     pub fn new(dies: u32, channels: u32, times: FlashTimes, read_priority: bool) -> Self {
         Self {
             dies: (0..dies).map(|_| Die::default()).collect(),
+            die_count: (dies > 1).then(|| Divisor::new(u64::from(dies))),
             channels: vec![0; channels as usize],
             channel_count: channels as usize,
             times,
@@ -70,7 +75,10 @@ impl Flash {
     }
 
     pub fn die_of(&self, page: u32) -> u32 {
-        page % self.dies.len() as u32
+        match self.die_count {
+            Some(count) => count.remainder(page),
+            None => 0,
+        }
     }
 
     /// Queue a read of `pages` pages on `die`. Returns when the die is done, if it begins at once.

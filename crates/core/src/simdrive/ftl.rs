@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use bytemuck::{cast_slice, cast_slice_mut};
 use memmap2::{Advice, MmapMut};
 
+use super::divisor::Divisor;
 use super::params::Geometry;
 use super::prefetch::prefetch;
 
@@ -46,23 +47,6 @@ impl Table {
     #[inline]
     fn set(&mut self, index: u64, value: u32) {
         cast_slice_mut::<u8, u32>(&mut self.0)[index as usize] = value;
-    }
-}
-
-/// Division of 32-bit numbers by a constant, by multiplication: exact for every numerator (Granlund and
-/// Montgomery, PLDI 1994, with a 64-bit reciprocal).
-#[derive(Debug, Clone, Copy)]
-struct Divisor(u64);
-
-impl Divisor {
-    fn new(divisor: u64) -> Self {
-        assert!((2..1 << 32).contains(&divisor), "a divisor of 32-bit numbers");
-        Self(u64::MAX / divisor + 1)
-    }
-
-    #[inline]
-    fn divide(self, number: u32) -> u32 {
-        ((u128::from(self.0) * u128::from(number)) >> 64) as u32
     }
 }
 
@@ -186,12 +170,14 @@ impl Ftl {
         }
     }
 
-    /// The unit will be overwritten soon.
+    /// These units, if they exist, will be overwritten soon.
     #[inline]
-    pub fn expect_overwrite(&self, unit: u64) {
-        let old = self.map.get(unit);
-        if old != NONE {
-            prefetch(&self.valid, (old / 64) as usize);
+    pub fn expect_overwrite(&self, units: std::ops::Range<u64>) {
+        for unit in units.start..units.end.min(self.geometry.units) {
+            let old = self.map.get(unit);
+            if old != NONE {
+                prefetch(&self.valid, (old / 64) as usize);
+            }
         }
     }
 
