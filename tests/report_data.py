@@ -102,9 +102,11 @@ class Drive:
             window_ns=round(window_s * 1e9),
             read=read,
             write=write,
-            intervals=Intervals(round(window_s * 1e9 / 4), series, series, series, series, (1, 2, 3, 4), (5, 6, 7, 8)),
+            intervals=Intervals(
+                round(window_s * 1e9 / 4), series, series, series, series, series, (1, 2, 3, 4), (5, 6, 7, 8)
+            ),
             submitted_ios=ios,
-            early_ios=0,
+            handover_ios=0,
             late_ios=late,
             handover_ns=0,
             bridge_ios=3,

@@ -319,7 +319,7 @@ def test_device_exchanged_after_consent_is_not_purged(loop: str, tmp_path: Path)
         tool("losetup", loop, str(other))  # as large, under the same name
     except subprocess.CalledProcessError as error:
         pytest.skip(f"someone else took the loop device: {error.stderr}")
-    with pytest.raises(DeviceError, match="not the device consented to .*diskseq"):
+    with pytest.raises(DeviceError, match=r"not the device consented to .*diskseq"):
         block.BlockRig(cleared, NEEDS)
     os.close(os.open(loop, os.O_RDONLY | os.O_EXCL))  # the claim was given back
     assert other.read_bytes()[: len(PATTERN)] == PATTERN

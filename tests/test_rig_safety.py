@@ -278,8 +278,12 @@ def test_claim_of_the_kernel_is_refused(tree: Tree, monkeypatch: pytest.MonkeyPa
 
 FIELDS: dict[str, tuple[str, ...] | bool | int | str] = {
     **dict.fromkeys(("root", "mounted", "swaps", "holders", "pools", "loops", "writers"), ("x",)),
-    **{"signatures": ("x",), "read_only": ("x",), "host_managed": True, "claimed": True},
-    **{"size_bytes": 0, "unreadable": "no permission"},
+    "signatures": ("x",),
+    "read_only": ("x",),
+    "host_managed": True,
+    "claimed": True,
+    "size_bytes": 0,
+    "unreadable": "no permission",
 }
 
 

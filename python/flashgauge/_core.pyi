@@ -45,9 +45,7 @@ class Session:
     """Live threads (or a simulator) holding one device under test; steps run on it back to back."""
 
     @staticmethod
-    def simulated(
-        preset: str, overrides_json: str, seed: int, max_threads: int, max_queue_depth: int
-    ) -> Session:
+    def simulated(preset: str, overrides_json: str, seed: int, max_threads: int, max_queue_depth: int) -> Session:
         """Simulated drive in virtual time. `overrides_json`: JSON object of drive parameters to change.
 
         Raises TargetError for an unknown preset or a parameter out of range.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from flashgauge.disclosure import Disclosure, Kind
@@ -97,7 +98,7 @@ class Driver:
                     self._prepare("purge", "purge_method", self.rig.purge)
                 case SetWriteCache(enabled=enabled):
                     asked = f"write cache {'on' if enabled else 'off'}"
-                    self._prepare(asked, "write_cache", lambda on=enabled: self.rig.set_write_cache(on))
+                    self._prepare(asked, "write_cache", partial(self.rig.set_write_cache, enabled))
                 case Idle(seconds=seconds):
                     self._write_journal()
                     self.rig.session.idle(seconds)
@@ -197,5 +198,3 @@ def _errors(label: Label, measurement: Measurement) -> Disclosure:
         "replace the drive or find the cause; then run again from the purge",
         invalidates=True,
     )
-
-

@@ -20,7 +20,7 @@ class Formats:
     data: bool = True
 
 
-def write_reports(folder: Path, formats: Formats = Formats()) -> list[Path]:  # noqa: B008 - Formats is frozen
+def write_reports(folder: Path, formats: Formats = Formats()) -> list[Path]:
     """Write the reports; returns their paths. Raises RunFolderError, OSError."""
     built = report.build(folder)
     written: list[Path] = []

@@ -17,8 +17,9 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads or writes of one step. `ios` counts every successful I/O of the step, `window_ios` those
-    completed inside the window; the histogram and the latency sum hold all of `ios`."""
+    """Reads or writes of one step. `ios` were issued in the window: the histogram and the latency sum hold them all.
+    `window_ios` were completed in the window: IOPS counts them. The two differ at both ends: I/Os issued in the
+    hand-over before the window complete in it, and the last ones issued complete after it."""
 
     ios: int
     bytes: int
@@ -37,19 +38,22 @@ class Direction:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Series over the window, one value per interval of `interval_ns` (the last may be shorter)."""
+    """Series over the window, one value per interval of `interval_ns` (the last may be shorter). The latencies are
+    of `latency_ios` I/Os: all completed in the interval but those of the hand-over."""
 
     interval_ns: int
     read_ios: tuple[int, ...]
     write_ios: tuple[int, ...]
     read_bytes: tuple[int, ...]
     write_bytes: tuple[int, ...]
+    latency_ios: tuple[int, ...]
     latency_sum_ns: tuple[int, ...]
     latency_max_ns: tuple[int, ...]
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Intervals:
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in data.items()})
+        series: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+        return cls(**series)
 
     def to_json(self) -> dict[str, Any]:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
@@ -81,8 +85,8 @@ class Measurement:
 
     `gap_ns`: time the device had nothing outstanding before this step's first I/O; None for the first step.
     `handover_ns`: from the step's begin until the last I/O of the step before had come back; the window begins then.
-    `early_ios`, `late_ios`: I/Os of this step that completed before the window began, or after it ended (they are in
-    the histogram, not in IOPS).
+    `handover_ios`: I/Os issued until then; their latency is owed to both steps and is in no histogram.
+    `late_ios`: I/Os issued in the window that completed after it; they are in the histogram, not in IOPS.
     `bridge_ios`: I/Os issued between the window of the step before and this step to keep the device loaded while
     the next step was being prepared; they are in no result.
     `stop_reason`: "complete", "io_error" or "interrupted".
@@ -94,7 +98,7 @@ class Measurement:
     write: Direction
     intervals: Intervals
     submitted_ios: int
-    early_ios: int
+    handover_ios: int
     late_ios: int
     handover_ns: int
     bridge_ios: int

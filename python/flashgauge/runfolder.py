@@ -223,6 +223,4 @@ def _lines(data: bytes) -> Iterator[tuple[bytes, bool]]:
 
 
 def _entry(data: dict[str, Any]) -> Entry:
-    return Entry(
-        data["sequence"], data["kind"], Label(**data["label"]), Measurement.from_json(data["measurement"])
-    )
+    return Entry(data["sequence"], data["kind"], Label(**data["label"]), Measurement.from_json(data["measurement"]))

@@ -20,9 +20,10 @@ pub fn latency_histogram() -> Histogram<u64> {
 /// Reads or writes of one step.
 #[derive(Debug, Clone)]
 pub struct Tally {
+    /// Issued in the window, with their latencies.
     pub ios: u64,
     pub bytes: u64,
-    /// Completed inside the window.
+    /// Completed in the window, also if issued in the hand-over before it.
     pub window_ios: u64,
     pub window_bytes: u64,
     pub latency_sum_ns: u64,
@@ -31,14 +32,7 @@ pub struct Tally {
 
 impl Tally {
     fn new() -> Self {
-        Self {
-            ios: 0,
-            bytes: 0,
-            window_ios: 0,
-            window_bytes: 0,
-            latency_sum_ns: 0,
-            histogram: latency_histogram(),
-        }
+        Self { ios: 0, bytes: 0, window_ios: 0, window_bytes: 0, latency_sum_ns: 0, histogram: latency_histogram() }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -58,6 +52,8 @@ pub struct Interval {
     pub write_ios: u64,
     pub read_bytes: u64,
     pub write_bytes: u64,
+    /// Of `latency_ios` I/Os: all but those of the hand-over.
+    pub latency_ios: u64,
     pub latency_sum_ns: u64,
     pub latency_max_ns: u64,
 }
@@ -68,6 +64,7 @@ impl Interval {
         self.write_ios += other.write_ios;
         self.read_bytes += other.read_bytes;
         self.write_bytes += other.write_bytes;
+        self.latency_ios += other.latency_ios;
         self.latency_sum_ns += other.latency_sum_ns;
         self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
     }
@@ -89,8 +86,10 @@ pub struct Recorder {
     pub write: Tally,
     pub intervals: Vec<Interval>,
     pub errors: Vec<ErrorTally>,
-    /// Completed before the window began or after its end: in the histogram, not in the window's counters.
-    pub early_ios: u64,
+    /// Issued before the window began, while I/Os of the step before were outstanding: those that complete in the
+    /// window count there, but their latency is owed to both steps and is in no histogram.
+    pub handover_ios: u64,
+    /// Completed after the window's end: in the histogram, not in the window's counters.
     pub late_ios: u64,
     /// `Nanos::MAX` until the window opens.
     start: Nanos,
@@ -109,7 +108,7 @@ impl Recorder {
             write: Tally::new(),
             intervals: vec![],
             errors: vec![],
-            early_ios: 0,
+            handover_ios: 0,
             late_ios: 0,
             start: Nanos::MAX,
             window_end: Nanos::MAX,
@@ -129,22 +128,27 @@ impl Recorder {
     #[inline]
     pub fn record(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
         let latency = completed.0 - submitted.0;
+        let measured = submitted >= self.start;
+        let in_window = completed >= self.start && completed <= self.window_end;
+        self.handover_ios += u64::from(!measured);
+        self.late_ios += u64::from(measured && !in_window);
         let tally = if operation == Operation::Read { &mut self.read } else { &mut self.write };
-        tally.ios += 1;
-        tally.bytes += bytes.0;
-        tally.latency_sum_ns += latency;
-        // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
-        tally.histogram.record(latency.max(1)).expect("the histogram grows");
-        if completed < self.start {
-            self.early_ios += 1;
-            return;
+        if measured {
+            tally.ios += 1;
+            tally.bytes += bytes.0;
+            tally.latency_sum_ns += latency;
+            // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
+            tally.histogram.record(latency.max(1)).expect("the histogram grows");
         }
-        if completed > self.window_end {
-            self.late_ios += 1;
-            return;
+        if in_window {
+            tally.window_ios += 1;
+            tally.window_bytes += bytes.0;
+            self.record_interval(operation, bytes, measured.then_some(latency), completed);
         }
-        tally.window_ios += 1;
-        tally.window_bytes += bytes.0;
+    }
+
+    #[inline]
+    fn record_interval(&mut self, operation: Operation, bytes: Bytes, latency: Option<u64>, completed: Nanos) {
         while completed.0 >= self.interval_end && self.interval_end < self.window_end.0 {
             self.intervals.push(Interval::default());
             self.interval_end = self.interval_end.saturating_add(self.interval_ns).min(self.window_end.0);
@@ -157,8 +161,11 @@ impl Recorder {
             interval.write_ios += 1;
             interval.write_bytes += bytes.0;
         }
-        interval.latency_sum_ns += latency;
-        interval.latency_max_ns = interval.latency_max_ns.max(latency);
+        if let Some(latency) = latency {
+            interval.latency_ios += 1;
+            interval.latency_sum_ns += latency;
+            interval.latency_max_ns = interval.latency_max_ns.max(latency);
+        }
     }
 
     /// A failed I/O: counted, never part of a latency.
@@ -188,7 +195,7 @@ impl Recorder {
         assert_eq!(self.interval_ns, other.interval_ns, "records of one step share the interval");
         self.read.merge(&other.read);
         self.write.merge(&other.write);
-        self.early_ios += other.early_ios;
+        self.handover_ios += other.handover_ios;
         self.late_ios += other.late_ios;
         if self.intervals.len() < other.intervals.len() {
             self.intervals.resize(other.intervals.len(), Interval::default());

@@ -211,7 +211,11 @@ impl Placement {
 enum Plan {
     Random(Vec<Vec<Placement>>),
     /// `share`: sectors of every thread's region but the last; `range`: of all regions together.
-    Sequential { region: Range, share: u64, range: u64 },
+    Sequential {
+        region: Range,
+        share: u64,
+        range: u64,
+    },
 }
 
 /// One thread's endless stream of requests; survives from step to step.
@@ -256,9 +260,9 @@ impl RequestStream {
             Access::Random => self.plan = Plan::Random(vec![self.placements(active, stimulus)?]),
             Access::Groups { groups } => {
                 self.groups = cumulative(groups.iter().map(|group| group.probability_percent / 100.0));
-                let parts = groups.iter().map(|group| {
-                    self.placements(Range::of(active, group.start_percent, group.end_percent), stimulus)
-                });
+                let parts = groups
+                    .iter()
+                    .map(|group| self.placements(Range::of(active, group.start_percent, group.end_percent), stimulus));
                 self.plan = Plan::Random(parts.collect::<Result<_, _>>()?);
             }
             Access::Sequential { restart } => self.set_sequential(active, stimulus, *restart)?,

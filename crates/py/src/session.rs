@@ -52,8 +52,7 @@ impl Session {
         max_threads: u32,
         max_queue_depth: u32,
     ) -> PyResult<Self> {
-        let parameters =
-            DriveParameters::preset(preset, overrides_json).map_err(|error| to_python(error.into()))?;
+        let parameters = DriveParameters::preset(preset, overrides_json).map_err(|error| to_python(error.into()))?;
         let description = serde_json::to_string(&parameters).expect("plain numbers and texts");
         let open = || engine::Session::simulated(parameters, seed, max_threads, max_queue_depth);
         Self::new(py.detach(open), description)
@@ -160,7 +159,7 @@ fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>
     dict.set_item("window_ns", result.window_ns)?;
     dict.set_item("intervals", intervals(py, &recorder)?)?;
     dict.set_item("submitted_ios", result.submitted_ios)?;
-    dict.set_item("early_ios", recorder.early_ios)?;
+    dict.set_item("handover_ios", recorder.handover_ios)?;
     dict.set_item("late_ios", recorder.late_ios)?;
     dict.set_item("handover_ns", result.handover_ns)?;
     dict.set_item("bridge_ios", result.bridge_ios)?;
@@ -207,6 +206,7 @@ fn intervals<'py>(py: Python<'py>, recorder: &Recorder) -> PyResult<Bound<'py, P
     dict.set_item("write_ios", list(|interval| interval.write_ios))?;
     dict.set_item("read_bytes", list(|interval| interval.read_bytes))?;
     dict.set_item("write_bytes", list(|interval| interval.write_bytes))?;
+    dict.set_item("latency_ios", list(|interval| interval.latency_ios))?;
     dict.set_item("latency_sum_ns", list(|interval| interval.latency_sum_ns))?;
     dict.set_item("latency_max_ns", list(|interval| interval.latency_max_ns))?;
     Ok(dict)

@@ -290,5 +290,3 @@ def _left(left: TimeLeft | None) -> dict[str, float | None]:
 
 def _label(step: IoStep) -> dict[str, Any]:
     return {"label": vars(step.label)}
-
-

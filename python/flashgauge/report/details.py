@@ -43,6 +43,8 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
         ("Device time in steps", f"{seconds:,.1f} s ({seconds / 3600:,.2f} h)"),
         *_gaps(entries, getattr(replay.parameters, "gap_limit_ms", None)),
         ("I/Os", ios),
+        ("Hand-over I/Os (before their window, in no latency)", sum(e.measurement.handover_ios for e in entries)),
+        ("Longest hand-over", f"{max((e.measurement.handover_ns for e in entries), default=0) / 1e6:,.3f} ms"),
         ("Late I/Os (ended after their window)", f"{late:,} ({100 * late / ios if ios else 0:.4f} %)"),
         ("Bridge I/Os (between windows, in no result)", sum(entry.measurement.bridge_ios for entry in entries)),
         ("I/O errors", sum(entry.measurement.error_ios for entry in entries)),

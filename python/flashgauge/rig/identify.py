@@ -95,7 +95,7 @@ def kernel_name(folder: Path) -> str:
     return folder.name.replace("!", "/")  # sysfs cannot have a / in a name: cciss/c0d0 is cciss!c0d0
 
 
-def find_block(path: str, roots: Roots = Roots()) -> BlockDevice:  # noqa: B008 - Roots is frozen
+def find_block(path: str, roots: Roots = Roots()) -> BlockDevice:
     """The block device at `path`, links followed. Raises TargetError when there is none."""
     real = os.path.realpath(path)
     where = path if real == os.path.normpath(path) else f"{path} -> {real}"

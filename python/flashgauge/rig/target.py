@@ -32,7 +32,7 @@ def parse_target(text: str) -> Target:
             options = dict(pairs)
             if len(options) != len(pairs):
                 raise TargetError(f"{text}: an option is given twice")
-            return Target(text, kind, path, options)  # type: ignore[arg-type]
+            return Target(text, kind, path, options)
     if text.startswith("/"):
         return Target(text, "block", text)
     raise TargetError(f"{text}: a target is sim:PRESET, file:PATH or /dev/NAME")

@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from math import isfinite
 from typing import Any, TypeVar
 
 from flashgauge.disclosure import Disclosure, Kind
@@ -69,6 +70,8 @@ def _parse(name: str, text: str, example: Any, least: float | None) -> Any:
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int if whole else (int, float)):
             raise ParameterError(f"{name}={text}: a {'whole ' if whole else ''}number is needed")
+        if not isfinite(item):
+            raise ParameterError(f"{name}={text}: a finite number is needed")
         if least is not None and item < least:
             raise ParameterError(f"{name}={text}: the least allowed is {least:g}")
     if not items:

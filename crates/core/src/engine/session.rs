@@ -79,9 +79,8 @@ impl Session {
         let mut session = Self::empty(limits, target.range(), seed, false, Some(Arc::clone(&target)));
         for thread in 0..limits.threads {
             let target = Arc::clone(&target);
-            session.spawn(thread, 1, move || {
-                UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed)
-            })?;
+            session
+                .spawn(thread, 1, move || UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed))?;
         }
         Ok(session)
     }

@@ -464,7 +464,8 @@ impl<D: Device> Worker<D> {
         let window_end = if timed && !stopped { current.window_end } else { now };
         let mut recorder = std::mem::replace(&mut current.recorder, Recorder::new(1));
         recorder.finish(window_end);
-        assert_eq!(current.submitted_ios, recorder.ios() + recorder.error_ios(), "submitted = completed + failed");
+        let returned = recorder.ios() + recorder.handover_ios + recorder.error_ios();
+        assert_eq!(current.submitted_ios, returned, "submitted = completed + failed");
         recorder.add_errors(&std::mem::take(&mut self.bridge_errors));
         current.reported = true;
         let recorder_start = recorder.start();

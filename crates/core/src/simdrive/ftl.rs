@@ -292,8 +292,7 @@ impl Ftl {
             let Some((index, block)) = full.min_by_key(|(_, block)| block.valid) else { return };
             let (superblock, valid) = (index as u32, u64::from(block.valid));
             if valid > 0 {
-                self.victim =
-                    Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
+                self.victim = Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
                 return;
             }
             self.release(superblock);

@@ -92,11 +92,7 @@ impl DriveParameters {
 
     fn validate(&self) -> Result<(), TargetError> {
         let check = |good: bool, name: &str, problem: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(TargetError::DriveParameter { name: name.into(), problem: problem.into() })
-            }
+            if good { Ok(()) } else { Err(TargetError::DriveParameter { name: name.into(), problem: problem.into() }) }
         };
         check(self.capacity_bytes >= UNIT, "capacity_bytes", "at least 4096 bytes are needed")?;
         check(self.capacity_bytes.is_multiple_of(512), "capacity_bytes", "a multiple of 512 is needed")?;
@@ -125,7 +121,11 @@ impl DriveParameters {
         for (name, value) in self.delays() {
             check(value.is_finite() && (0.0..=1e7).contains(&value), name, "0 or a positive number is needed")?;
         }
-        check(self.geometry().superblocks >= LEAST_SUPERBLOCKS, "capacity_bytes", &format!("too small for {} dies", self.dies))
+        check(
+            self.geometry().superblocks >= LEAST_SUPERBLOCKS,
+            "capacity_bytes",
+            &format!("too small for {} dies", self.dies),
+        )
     }
 
     fn positive_numbers(&self) -> [(&'static str, f64); 8] {
@@ -197,8 +197,9 @@ pub fn preset_names() -> Vec<&'static str> {
 }
 
 pub fn preset_text(name: &str) -> Result<&'static str, TargetError> {
-    PRESETS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| TargetError::UnknownPreset {
-        name: name.into(),
-        known: preset_names().join(", "),
-    })
+    PRESETS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+        .ok_or_else(|| TargetError::UnknownPreset { name: name.into(), known: preset_names().join(", ") })
 }

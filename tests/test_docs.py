@@ -1,0 +1,54 @@
+"""The documents say what is true: commands exist, links lead somewhere, parameters are the code's."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flashgauge._core import preset_names, preset_text
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAM = Path(sys.executable).parent / "flashgauge"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
+    missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_make_targets_exist(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z0-9]+)`", document.read_text())) <= targets
+
+
+def test_options_in_the_readme_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for command in ("run", "report", "show"):
+        shown = subprocess.run([PROGRAM, command, "--help"], capture_output=True, text=True, check=True)
+        used = {
+            option
+            for line in re.findall(rf"flashgauge {command} ([^\n]*)", readme)
+            for option in re.findall(r"(--[a-z-]+)", line)
+        }
+        assert {option for option in used if option not in shown.stdout} == set()
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_number_of_a_preset_is_explained(name: str) -> None:
+    """A number without a source is a guess; texts and switches speak for themselves."""
+    bare = [
+        line
+        for line in preset_text(name).splitlines()
+        if re.match(r"\w+ = [0-9]", line) and "#" not in line and not line.startswith(("planes", "page_bytes"))
+    ]
+    explained = preset_text(name).count("#")
+    assert explained >= 10
+    assert len(bare) <= 8, bare

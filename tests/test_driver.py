@@ -1,0 +1,136 @@
+"""The driver on a scripted device: what it discloses, what it journals, how it ends."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
+from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.driver import Driver, IoErrorStop
+from flashgauge.measurement import IoErrors, Measurement
+from flashgauge.rig.base import Prepared
+from flashgauge.runfolder import read_journal, read_run
+from flashgauge.steps import Idle, Label, Measure, Purge, SetWriteCache, Step, Stimulus, Stop
+
+STIMULUS = Stimulus("random", ((4096, 1),), 0, 1, 1)
+
+
+def points(count: int) -> Generator[Step, Measurement | None, float]:
+    """A test of `count` points; returns the sum of their IOPS."""
+    total = 0.0
+    for number in range(1, count + 1):
+        answer = yield Measure(STIMULUS, Stop(seconds=1), Label("round", number))
+        assert answer is not None
+        total += answer.iops
+    return total
+
+
+def driver(path: Path, session: FakeSession, prepared: Prepared | None = None) -> tuple[Driver, FakeRig, FakeObserver]:
+    rig, observer = FakeRig(session, prepared), FakeObserver()
+    return Driver(rig, run_folder(path), observer, gap_limit_ms=1.0), rig, observer
+
+
+def kinds(path: Path) -> list[Kind]:
+    return [disclosure.kind for disclosure in read_run(path).disclosures]
+
+
+def test_measurements_go_to_the_test_and_to_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    loop, _, observer = driver(path, FakeSession(lambda number: measurement(100.0 + number)))
+    assert loop.run(points(3)) == pytest.approx(303.0)
+    entries, torn = read_journal(path)
+    assert [entry.label.round for entry in entries] == [1, 2, 3]
+    assert [entry.measurement.iops for entry in entries] == pytest.approx([100, 101, 102])
+    assert not torn
+    assert read_run(path).state == "complete"
+    assert len(observer.steps) == 3
+
+
+@pytest.mark.clause("6.9")
+def test_the_next_step_starts_before_the_last_is_journaled(tmp_path: Path) -> None:
+    """The device must not wait for an fsync."""
+    path = tmp_path / "run"
+    journaled: list[int] = []
+    session = FakeSession(lambda number: (journaled.append(len(read_journal(path)[0])), measurement(1.0))[1])
+    loop, _, _ = driver(path, session)
+    started: list[int] = []
+    original = session.start
+
+    def start(stimulus: str, stop: str, interval_ns: int, stop_on_error: bool) -> None:
+        started.append(len(read_journal(path)[0]))
+        original(stimulus, stop, interval_ns, stop_on_error)
+
+    session.start = start  # type: ignore[method-assign]
+    loop.run(points(3))
+    assert started == [0, 0, 1], "each step begins with the one before it not journaled yet"
+    assert journaled == [0, 1, 2], "and it is journaled while the next one runs"
+
+
+def test_purge_and_cache_go_into_the_header_and_their_departures_too(tmp_path: Path) -> None:
+    def spec() -> Generator[Step, Measurement | None, None]:
+        yield Purge()
+        yield SetWriteCache(True)
+        yield Idle(5.0)
+
+    departure = Disclosure(Kind.PURGE_NOT_RUN, "3.2", "no purge", "sanitize", invalidates=True)
+    path = tmp_path / "run"
+    session = FakeSession(lambda number: measurement(1.0))
+    loop, rig, observer = driver(path, session, Prepared("not run", (departure,)))
+    loop.run(spec())
+    assert rig.calls == ["purge", "cache on"]
+    assert session.idled_s == [5.0]
+    run = read_run(path)
+    assert (run.purge_method, run.write_cache) == ("not run", "not run")
+    assert run.disclosures == (departure,), "told twice, written once"
+    assert observer.disclosures == [departure, departure]
+
+
+@pytest.mark.clause("6.9")
+def test_a_gap_over_the_limit_is_disclosed(tmp_path: Path) -> None:
+    gaps = [None, 0, 1_000_000, 1_000_001]
+    loop, _, _ = driver(tmp_path / "run", FakeSession(lambda number: measurement(1.0, gap_ns=gaps[number])))
+    loop.run(points(4))
+    (found,) = read_run(tmp_path / "run").disclosures
+    assert found.kind is Kind.GAP_OVER_LIMIT
+    assert "round 4" in found.message
+
+
+def test_failed_ios_stop_the_run_and_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    bad = measurement(1.0, stop_reason="io_error", errors=(IoErrors("write", errno.EIO, 3, 4096),))
+    loop, _, _ = driver(path, FakeSession(lambda number: bad if number == 1 else measurement(5.0)))
+    with pytest.raises(IoErrorStop, match="3 I/Os"):
+        loop.run(points(3))
+    assert kinds(path) == [Kind.IO_ERRORS, Kind.INTERRUPTED]
+    assert read_run(path).state == "failed"
+    assert len(read_journal(path)[0]) == 2, "the step that failed is evidence, and kept"
+
+
+def test_failed_ios_may_be_gone_over(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    bad = measurement(1.0, errors=(IoErrors("read", errno.EIO, 1, 8),))
+    loop, _, _ = driver(path, FakeSession(lambda number: bad if number == 1 else measurement(5.0)))
+    loop.run(points(3))
+    assert kinds(path) == [Kind.IO_ERRORS]
+    assert read_run(path).state == "complete"
+
+
+@pytest.mark.clause("4")
+@pytest.mark.parametrize(
+    ("failure", "state"),
+    [(KeyboardInterrupt(), "interrupted"), (OSError(errno.EIO, "the device is gone"), "failed")],
+)
+def test_an_end_before_the_end_is_recorded(tmp_path: Path, failure: BaseException, state: str) -> None:
+    path = tmp_path / "run"
+    loop, _, _ = driver(path, FakeSession(lambda number: failure if number == 2 else measurement(1.0)))
+    with pytest.raises(type(failure)):
+        loop.run(points(5))
+    run = read_run(path)
+    assert run.state == state
+    assert kinds(path) == [Kind.INTERRUPTED]
+    assert run.disclosures[0].invalidates
+    assert len(read_journal(path)[0]) == 2
