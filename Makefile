@@ -43,7 +43,7 @@ bench: dev
 	$(BIN)/python bench/run.py
 
 demo: dev
-	$(BIN)/flashgauge run iops sim:sata-enterprise --out runs/demo-$$(date +%Y%m%d-%H%M%S)
+	$(BIN)/flashgauge run iops 'sim:sata-enterprise?capacity=24GB' --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 docs: dev
 	$(BIN)/pytest tests/test_docs.py

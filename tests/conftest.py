@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from blockdevices import MIB, filled, loop_on, zram_of
 
 # The console script of the environment that runs the tests; not what PATH happens to hold.

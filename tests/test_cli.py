@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from blockdevices import MIB
 from conftest import SHORT, Cli, one_line, run_cli, run_json
-
 from flashgauge.cli import main
 from flashgauge.driver import Driver
 from flashgauge.measurement import Measurement
@@ -79,6 +79,9 @@ WRONG_RUNS = {
     "set without a tracking variable": (("iops", SIM, "--set", "read_percents=100,0"), "RND 64 KiB RW65"),
     "set no sector multiple": (("iops", SIM, "--set", "wipc_block_kib=0.75"), "0.5 KiB"),
     "set empty list": (("iops", SIM, "--set", "read_percents="), "read_percents"),
+    # Values no machine can do: they must not end in an overflow or a failed allocation.
+    "set far too many capacities": (("iops", SIM, "--set", "wipc_capacities=1e300"), "wipc_capacities"),
+    "set far too many threads": (("iops", SIM, "--set", "thread_count=4294967296"), "thread_count"),
     "set a list in a list": (("iops", SIM, "--set", "read_percents=[1]"), "read_percents"),
 }
 
@@ -104,6 +107,12 @@ def test_wrong_input_is_one_line_and_leaves_nothing(within: Cli, tmp_path: Path,
     result = within("run", *arguments)
     assert named in one_line(result, 2)
     assert not result.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_queue_depth_that_no_machine_has_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """From outside: what fails below Python may take the whole process with it."""
+    assert "queue_depth" in one_line(cli("run", "iops", SIM, "--set", "queue_depth=1000000000"), 2)
     assert not list(tmp_path.iterdir())
 
 
@@ -341,9 +350,7 @@ class Silent:
 
 @pytest.mark.clause("5")
 @pytest.mark.parametrize(("threads", "depth", "read_percent"), [(1, 1, 100), (4, 32, 65), (3, 7, 0)])
-def test_10007_ios_asked_are_10007_in_every_layer(
-    tmp_path: Path, threads: int, depth: int, read_percent: int
-) -> None:
+def test_10007_ios_asked_are_10007_in_every_layer(tmp_path: Path, threads: int, depth: int, read_percent: int) -> None:
     """A prime number, so that no layer can get it right by rounding to its threads, batches or intervals."""
     stimulus = Stimulus("random", ((4096, 3), (512, 1)), read_percent, threads, depth)
     label = Label("round", 1, read_percent, 4096)

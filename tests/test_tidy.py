@@ -12,7 +12,7 @@ import pytest
 from flashgauge.spec.clauses import CLAUSES
 
 ROOT = Path(__file__).parent.parent
-MAX_FILE_LINES = 420
+MAX_FILE_LINES = 440
 MAX_FUNCTION_LINES = 75
 # The two files that may hold unsafe code, each for a reason in its header.
 UNSAFE = {"crates/core/src/engine/uring.rs", "crates/core/src/simdrive/prefetch.rs"}

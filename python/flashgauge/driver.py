@@ -16,7 +16,7 @@ from flashgauge.measurement import Direction, Intervals, IoErrors, Measurement
 from flashgauge.rig.base import Prepared, Rig
 from flashgauge.runfolder import RunFolder, now_text
 from flashgauge.spec.registry import Spec
-from flashgauge.steps import Idle, IoStep, Label, Measure, Precondition, Purge, RoundJudged, SetWriteCache
+from flashgauge.steps import Disclose, Idle, IoStep, Label, Measure, Precondition, Purge, RoundJudged, SetWriteCache
 
 INTERVAL_NS = 1_000_000_000
 PROGRESS_S = 0.1
@@ -104,6 +104,8 @@ class Driver:
                     self.rig.session.idle(seconds)
                 case RoundJudged():
                     self.observer.round_judged(step)
+                case Disclose(disclosure=disclosure):
+                    self._disclose(disclosure)
 
     def _prepare(self, what: str, field: str, act: Callable[[], Prepared]) -> None:
         self.observer.preparing(what)

@@ -110,6 +110,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
     with contextlib.closing(rig):
         capacity = rig.session.range_bytes
         parameters = prepared.parameters
+        _check_blocks(parameters, rig)
         disclosures = (*rig.disclosures(), *prepared.disclosures)
         run = _run(request, prepared, rig, disclosures)
         try:
@@ -128,6 +129,16 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                 stop_on_error=request.stop_on_error,
             )
             return driver.run(prepared.test.spec(parameters, capacity))
+
+
+def _check_blocks(parameters: Any, rig: Rig) -> None:
+    """Hours of pre-conditioning come before the first small I/O: find out now whether the drive can do it."""
+    logical = rig.dut.logical_block_bytes
+    if parameters.min_block_bytes < logical:
+        raise RequestError(
+            f"{rig.dut.target} has logical blocks of {logical} bytes and cannot do I/O of "
+            f"{parameters.min_block_bytes}: leave those out with --set block_sizes_kib=..., which is disclosed"
+        )
 
 
 def _run(request: RunRequest, prepared: Prepared, rig: Rig, disclosures: tuple[Disclosure, ...]) -> Run:

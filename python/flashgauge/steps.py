@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from flashgauge.disclosure import Disclosure
     from flashgauge.steadystate import Verdict
 
 KIB = 1024
@@ -157,5 +158,12 @@ class RoundJudged:
     verdicts: dict[str, Verdict]
 
 
+@dataclass(frozen=True)
+class Disclose:
+    """The test itself found a departure from the standard."""
+
+    disclosure: Disclosure
+
+
 IoStep = Precondition | Measure
-Step = Purge | SetWriteCache | Precondition | Measure | Idle | RoundJudged
+Step = Purge | SetWriteCache | Precondition | Measure | Idle | RoundJudged | Disclose

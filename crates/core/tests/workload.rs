@@ -499,7 +499,7 @@ fn stimulus_from_json_is_strict() {
         good.replace("queue_depth", "queue_deepness"),
         good.replace("\"random\"", "\"randomly\""),
         good.replace("4,", "-4,"),
-        good.replace("}}", "}, \"extra\": 1}"),
+        good.replace("32}", "32, \"extra\": 1}"),
         good.replace(", \"weight\": 1", ""),
         String::new(),
     ] {

@@ -48,7 +48,9 @@ def _guarded() -> int:
     except typer.Exit as leave:
         return leave.exit_code
     except KeyboardInterrupt:
-        return _say("interrupted; what was measured is in the run folder", 130)
+        return _say(
+            "interrupted; what was measured is in the run folder (see: flashgauge show, flashgauge report)", 130
+        )
     except BrokenPipeError:
         return 1
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,6 @@ from flashgauge.cli.progress import observer_for
 from flashgauge.execute import RequestError, RunRequest, execute, prepare
 from flashgauge.finish import write_reports
 from flashgauge.spec.parameters import DeviceClass
-
-EPILOG = """
-Examples: flashgauge run iops sim:sata-enterprise ;
-flashgauge run iops /dev/nvme0n1 --consent S4EVNX0R123456 --class enterprise
-"""
 
 
 def run(
@@ -53,9 +49,12 @@ def run(
         observer.folder(prepared.folder)
         try:
             execute(request, prepared, observer)
-        finally:
-            if (prepared.folder / "run.json").exists():
+        except OSError:
+            # The device failed: what was measured until then is worth a report.
+            with contextlib.suppress(OSError, ValueError):
                 observer.reports(write_reports(prepared.folder))
+            raise
+        observer.reports(write_reports(prepared.folder))
 
 
 def _settings(texts: list[str]) -> dict[str, str]:

@@ -59,8 +59,4 @@ def _found(run: Run, replayed: Replay, torn: bool) -> list[Disclosure]:
     if torn and Kind.DATA_MISSING not in told:
         message = "the journal's last line was torn; the step it held is not used"
         found.append(Disclosure(Kind.DATA_MISSING, "5", message, "nothing to do: all earlier steps are whole"))
-    if replayed.outcome is not None and not replayed.outcome.steady and Kind.STEADY_STATE_NOT_REACHED not in told:
-        message = f"steady state was not reached in {replayed.complete_rounds} rounds; the last five are reported"
-        advice = "run on with more rounds: --set max_rounds=N"
-        found.append(Disclosure(Kind.STEADY_STATE_NOT_REACHED, "7.3", message, advice))
     return found

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.measurement import Measurement
 from flashgauge.spec.parameters import DeviceClass, parameter
 from flashgauge.steadystate import WINDOW_ROUNDS, Verdict, judge_last
 from flashgauge.steps import (
     KIB,
+    Disclose,
     Label,
     Measure,
     Precondition,
@@ -78,6 +80,10 @@ class IopsParameters:
         return [(read, int(kib * KIB)) for read in self.read_percents for kib in self.block_sizes_kib]
 
     @property
+    def min_block_bytes(self) -> int:
+        return int(min(*self.block_sizes_kib, self.wipc_block_kib) * KIB)
+
+    @property
     def max_block_bytes(self) -> int:
         return int(max(*self.block_sizes_kib, self.wipc_block_kib) * KIB)
 
@@ -90,6 +96,17 @@ class IopsOutcome:
     first_round: int
     last_round: int
     verdicts: dict[str, Verdict]
+
+
+def not_steady(rounds: int, verdicts: dict[str, Verdict]) -> Disclosure:
+    """7.3: that steady state was not reached must be stated."""
+    moving = ", ".join(name for name, verdict in verdicts.items() if not verdict.steady)
+    return Disclosure(
+        Kind.STEADY_STATE_NOT_REACHED,
+        "7.3",
+        f"steady state was not reached in {rounds} rounds (not steady: {moving}); the last five are reported",
+        "allow more rounds: --set max_rounds=50",
+    )
 
 
 def wipc_step(parameters: IopsParameters, capacity_bytes: int) -> Precondition:
@@ -139,4 +156,5 @@ def iops(parameters: IopsParameters, capacity_bytes: int) -> Generator[Step, Mea
         yield RoundJudged(round_number, verdicts)
         if verdicts and all(verdict.steady for verdict in verdicts.values()):
             return IopsOutcome(True, round_number - WINDOW_ROUNDS + 1, round_number, verdicts)
+    yield Disclose(not_steady(parameters.max_rounds, verdicts))
     return IopsOutcome(False, parameters.max_rounds - WINDOW_ROUNDS + 1, parameters.max_rounds, verdicts)

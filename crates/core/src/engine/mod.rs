@@ -3,6 +3,7 @@
 mod clock;
 mod device;
 mod null;
+mod protocol;
 mod session;
 mod uring;
 mod worker;
@@ -10,6 +11,6 @@ mod worker;
 pub use clock::monotonic;
 pub use device::{Completion, Control, Device};
 pub use null::NullDevice;
+pub use protocol::StopReason;
 pub use session::{Limits, Session, StepResult};
 pub use uring::{Target, UringDevice};
-pub use worker::StopReason;

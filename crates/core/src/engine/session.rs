@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::device::{Control, Device};
 use super::null::NullDevice;
+use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use super::uring::{Target, UringDevice};
-use super::worker::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, Worker, WorkerReport, WorkerSetup};
+use super::worker::{Worker, WorkerSetup};
 use crate::error::{Error, StimulusError};
 use crate::recorder::Recorder;
 use crate::simdrive::{DriveParameters, SimDrive};
@@ -307,6 +308,8 @@ impl Session {
             }
         }
         self.workers.clear();
+        // The last reference: the device is released before this returns.
+        self.target = None;
     }
 }
 

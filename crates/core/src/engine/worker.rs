@@ -11,111 +11,19 @@
 //! outstanding 1 MiB writes take a second to return.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use super::device::{Completion, Control, Device};
+use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use crate::error::{DeviceError, Error};
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Operation, RequestStream, Stimulus, Stop};
+use crate::workload::{Operation, RequestStream, Stop};
 
 /// A device that returns nothing for so long while it drains is given up.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
-
-/// A step as all workers see it.
-#[derive(Debug)]
-pub struct StepPlan {
-    pub number: u64,
-    pub stimulus: Stimulus,
-    pub stop: Stop,
-    pub interval_ns: u64,
-    pub stop_on_error: bool,
-}
-
-#[derive(Debug)]
-pub enum Command {
-    Step(Arc<StepPlan>),
-    /// Drain, then send nothing for so many ns.
-    Idle(u64),
-    /// Drain, then change the device's state.
-    Control(Control),
-    Close,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum StopReason {
-    Complete = 0,
-    Interrupted = 1,
-    IoError = 2,
-}
-
-/// What the session and its workers share beside the commands.
-#[derive(Debug, Default)]
-pub struct Shared {
-    /// A `StopReason`; not `Complete`: the step under way must end early.
-    stop: AtomicU8,
-}
-
-impl Shared {
-    pub fn ask_to_stop(&self, reason: StopReason) {
-        // The first reason stays.
-        let _ = self.stop.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    pub fn clear(&self) {
-        self.stop.store(0, Ordering::Release);
-    }
-
-    pub fn reason(&self) -> StopReason {
-        match self.stop.load(Ordering::Acquire) {
-            0 => StopReason::Complete,
-            1 => StopReason::Interrupted,
-            _ => StopReason::IoError,
-        }
-    }
-}
-
-/// One worker's mailbox flag and progress, read by the session while the worker runs.
-#[derive(Debug, Default)]
-pub struct Mailbox {
-    /// Commands sent and not taken yet. Raised before a command is sent and lowered after it is taken, so that
-    /// a worker which sees 0 has none, and one which sees more will get it.
-    pub pending: AtomicU32,
-    pub ios: AtomicU64,
-    pub elapsed_ns: AtomicU64,
-}
-
-/// How busy the worker was just before a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
-    /// Nothing was ever issued, or the device was idle on purpose.
-    Fresh,
-    Busy,
-    IdleSince(Nanos),
-}
-
-/// One worker's part of a step.
-#[derive(Debug)]
-pub struct WorkerReport {
-    pub recorder: Recorder,
-    pub submitted_ios: u64,
-    pub bridge_ios: u64,
-    pub before: Before,
-    pub first_submit: Option<Nanos>,
-    /// From taking over the step to the window's begin.
-    pub handover_ns: u64,
-    pub window_end: Nanos,
-}
-
-#[derive(Debug)]
-pub enum Reply {
-    Step(Box<WorkerReport>),
-    Done(Result<(), Error>),
-    Failed(Error),
-}
 
 #[derive(Debug)]
 struct Lane {

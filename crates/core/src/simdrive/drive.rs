@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
+use super::command::{Command, LinkRate};
 use super::events::{Calendar, Event};
 use super::flash::{Flash, FlashTimes, Job};
 use super::ftl::{FlashWork, Ftl};
@@ -19,66 +20,6 @@ use crate::workload::{Operation, Request};
 
 /// How many units ahead of a write the tables it will change are fetched.
 const OVERWRITE_AHEAD: u64 = 8;
-
-/// One direction of the link: time for a command, and its bandwidth.
-#[derive(Debug, Clone, Copy)]
-struct LinkRate {
-    overhead_ns: f64,
-    ns_per_byte: f64,
-    least_ns: f64,
-}
-
-impl LinkRate {
-    fn new(overhead_us: f64, mb_per_s: f64, max_iops: f64) -> Self {
-        Self { overhead_ns: overhead_us * 1e3, ns_per_byte: 1e3 / mb_per_s, least_ns: 1e9 / max_iops }
-    }
-
-    /// Time beside the transfer for a command of `bytes`.
-    #[inline]
-    fn overhead(&self, bytes: u64) -> u64 {
-        (self.overhead_ns.max(self.least_ns - bytes as f64 * self.ns_per_byte) + 0.5) as u64
-    }
-
-    #[inline]
-    fn transfer(&self, bytes: u64) -> u64 {
-        (bytes as f64 * self.ns_per_byte + 0.5) as u64
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Command {
-    operation: Operation,
-    first_unit: u64,
-    units: u32,
-    bytes: u64,
-    /// The first and the last unit are written only in part.
-    partial_first: bool,
-    partial_last: bool,
-    /// Read: operations on dies not done yet. Write: pages not programmed yet.
-    pending: u32,
-    /// Units of a write not in the buffer yet; bytes of a read not on the link yet.
-    left: u64,
-    overhead_paid: bool,
-}
-
-impl Command {
-    fn new(request: &Request) -> Self {
-        let (start, end) = (request.lba.to_bytes().0, request.lba.to_bytes().0 + request.bytes.0);
-        let (first, last) = (start / UNIT, (end - 1) / UNIT);
-        let units = (last - first + 1) as u32;
-        Self {
-            operation: request.operation,
-            first_unit: first,
-            units,
-            bytes: request.bytes.0,
-            partial_first: !start.is_multiple_of(UNIT) || (units == 1 && !end.is_multiple_of(UNIT)),
-            partial_last: units > 1 && !end.is_multiple_of(UNIT),
-            pending: 0,
-            left: if request.operation == Operation::Read { request.bytes.0 } else { u64::from(units) },
-            overhead_paid: false,
-        }
-    }
-}
 
 /// Counters since purge, for tests and for the curious.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -2,6 +2,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub mod host;
+
 use std::time::Duration;
 
 use flashgauge_core::engine::{Session, StepResult};

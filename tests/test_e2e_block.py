@@ -1,0 +1,319 @@
+"""The same IOPS test on block devices of the machine, through io_uring: end to end, gaplessness, and failing devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blockdevices import MIB, BlockTrace, filled, loop_on, tracefs_at
+from conftest import PATIENCE_S, Cli, disclosure_kinds, one_line, run_cli, run_json, start_cli
+from flashgauge.driver import Driver
+from flashgauge.measurement import Measurement
+from flashgauge.rig.base import SessionNeeds
+from flashgauge.rig.open import open_rig
+from flashgauge.rig.target import parse_target
+from flashgauge.runfolder import HostInfo, Run, RunFolder, read_journal
+from flashgauge.steps import Label, Measure, Step, Stimulus, Stop
+
+GAP_LIMIT_NS = 1_000_000
+# What is outstanding when a step ends must come back before the next one's window opens: little of it keeps a
+# shortened run short. These two are the operator's choice, and no departure from the standard.
+LIGHT = {"thread_count": "2", "queue_depth": "4"}
+SETTINGS = {"point_s": "0.05", "wipc_capacities": "0.25", "max_rounds": "5"}
+# A zram device takes nothing below its 4 KiB block; the mixes and sizes that remain hold the tracking variables.
+ZRAM_SETTINGS = SETTINGS | {"block_sizes_kib": "1024,64,4", "read_percents": "100,65,0"}
+
+
+def settings(values: dict[str, str]) -> list[str]:
+    return [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+
+
+def run_on(cwd: Path, device: str, values: dict[str, str], *more: str) -> subprocess.CompletedProcess[str]:
+    return run_cli(
+        cwd, "run", "iops", device, "--consent", Path(device).name, *settings(LIGHT | values), "--out", "run", *more
+    )
+
+
+def check_run(folder: Path, points: int, values: dict[str, str]) -> None:
+    """What any finished, shortened run on a device must show."""
+    run = run_json(folder)
+    assert run["state"] == "complete"
+    changed = {item["message"].split()[0] for item in run["disclosures"] if item["kind"] == "parameter_changed"}
+    assert changed == set(values)
+    assert {"not_device_level", "purge_by_discard"} <= disclosure_kinds(folder)
+    entries, torn = read_journal(folder)
+    assert not torn
+    assert len(entries) == 1 + points * 5 or (len(entries) - 1) % points == 0
+    for entry in entries:
+        m = entry.measurement
+        assert m.stop_reason == "complete"
+        assert not m.errors
+        assert m.ios > 0
+        assert m.submitted_ios == m.ios + m.handover_ios
+    gaps = [entry.measurement.gap_ns for entry in entries[2:]]  # the loop itself: from its second point on
+    known = [gap for gap in gaps if gap is not None]
+    assert len(known) == len(gaps)
+    print(f"gaps: median {statistics.median(known) / 1e3:.1f} us, largest {max(known) / 1e3:.1f} us of {len(known)}")
+    assert statistics.median(known) < GAP_LIMIT_NS
+    shown = run_cli(folder.parent, "show", folder)
+    assert shown.returncode == 0, shown.stderr
+    assert "INVALID AS A PTS RESULT" in shown.stdout
+    assert "parameter changed" in shown.stdout
+    assert "INVALID AS A PTS RESULT" in (folder / "report.html").read_text()
+
+
+@pytest.mark.clause("7.2")
+@pytest.mark.clause("3.2")
+def test_iops_on_a_loop_device(tmp_path: Path, loop_device: str) -> None:
+    """All 7 mixes x 8 block sizes, through io_uring, with purge and pre-conditioning."""
+    result = run_on(tmp_path, loop_device, SETTINGS)
+    assert result.returncode == 0, result.stderr
+    check_run(tmp_path / "run", 56, SETTINGS)
+    run = run_json(tmp_path / "run")
+    assert run["dut"]["kind"] == "block"
+    assert run["dut"]["capacity_bytes"] == 256 * MIB
+    assert "BLKDISCARD" in run["purge_method"]
+    # Given back: free for the next, and not refused as in use.
+    os.close(os.open(loop_device, os.O_RDONLY | os.O_EXCL))
+
+
+@pytest.mark.clause("7.2")
+def test_iops_on_a_zram_device(tmp_path: Path, zram_device: str) -> None:
+    result = run_on(tmp_path, zram_device, ZRAM_SETTINGS)
+    assert result.returncode == 0, result.stderr
+    check_run(tmp_path / "run", 9, ZRAM_SETTINGS)
+
+
+def test_blocks_smaller_than_the_devices_are_wrong_input(tmp_path: Path, zram_device: str) -> None:
+    """512-byte I/Os on a device with 4 KiB blocks: known before anything is destroyed, so it must be said before."""
+    with Path(zram_device).open("r+b") as device:
+        device.write(b"precious" * 512)
+    line = one_line(run_on(tmp_path, zram_device, SETTINGS), 2)
+    assert "4096" in line
+    assert Path(zram_device).open("rb").read(8) == b"precious"  # noqa: SIM115
+    assert not (tmp_path / "run").exists()
+
+
+def test_device_smaller_than_the_test_needs(tmp_path: Path, cli: Cli) -> None:
+    with loop_on(filled(tmp_path / "small.img", 2 * MIB)) as path:
+        line = one_line(cli("run", "iops", path, "--consent", Path(path).name, "--out", "run"), 2)
+    assert "too small" in line
+    assert not (tmp_path / "run").exists()
+
+
+@dataclass
+class Idle:
+    """Time the device had nothing outstanding around one change of step, by the kernel's record."""
+
+    longest_ns: int
+    total_ns: int
+
+
+class Quiet:
+    """An observer that says nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+def changing_steps(count: int, seconds: float) -> list[Measure]:
+    """Steps no two neighbours of which have anything in common: TC, QD, block size and R/W mix all change."""
+    shapes = [(4, 32, 4096, 100), (1, 1, 65536, 0), (2, 16, 131072, 65), (4, 8, 16384, 35), (3, 2, 1048576, 95)]
+    return [
+        Measure(
+            Stimulus("random", ((size, 1),), read, threads, depth),
+            Stop(seconds=seconds),
+            Label("round", number, read, size),
+        )
+        for number in range(count)
+        for threads, depth, size, read in [shapes[number % len(shapes)]]
+    ]
+
+
+def idle_spans(requests: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """(begin, end) in ns of every time nothing was in flight between the first request and the last."""
+    spans, in_flight, idle_since = [], 0, None
+    for at, change, _ in requests:
+        if change > 0 and in_flight == 0 and idle_since is not None:
+            spans.append((idle_since, at))
+        in_flight += change
+        assert in_flight >= 0, "the trace completes more than was issued"
+        idle_since = at if in_flight == 0 else None
+    return spans
+
+
+def idle_around(spans: list[tuple[int, int]], begin_ns: int, end_ns: int) -> Idle:
+    """Of the spans that touch begin..end."""
+    touching = [end - begin for begin, end in spans if end >= begin_ns and begin <= end_ns]
+    return Idle(max(touching, default=0), sum(touching))
+
+
+@pytest.mark.clause("6.9")
+@pytest.mark.clause("4")
+def test_device_is_never_idle_between_20_steps_by_the_kernels_own_record(tmp_path: Path, loop_device: str) -> None:
+    """Independent of the engine's own gap: what the block layer saw issued and completed.
+
+    Time is the kernel's. Where steps change is taken from the measurements' windows: from the end of one to the begin
+    of the next, the bridge and the hand-over in between. In that region and at its edges the longest time without a
+    request in flight is the gap; the journal is written and fsynced there, which is what a gap would come from.
+    """
+    steps = changing_steps(21, seconds=0.1)
+
+    def spec() -> Generator[Step, Measurement | None, None]:
+        yield from steps
+
+    needs = SessionNeeds(max_threads=4, max_queue_depth=32, max_block_bytes=MIB, seed=5)
+    with tracefs_at(tmp_path / "tracing") as tracefs, BlockTrace(tracefs, loop_device) as trace:
+        rig = open_rig(parse_target(loop_device), needs, Path(loop_device).name)
+        run = Run("iops", "enterprise", rig.dut, HostInfo(), {}, [], 5, {}, "2026-01-01T00:00:00+00:00")
+        try:
+            with RunFolder(tmp_path / "run", run) as folder:
+                Driver(rig, folder, Quiet(), gap_limit_ms=1.0).run(spec())
+        finally:
+            rig.close()
+        assert trace.lost() == 0
+        requests = trace.requests()
+    measured = [entry.measurement for entry in read_journal(tmp_path / "run")[0]]
+    assert len(measured) == 21
+
+    # The trace has seen the run: at least every byte that the measurements count was issued and came back.
+    issued_bytes = 512 * sum(sectors for _, change, sectors in requests if change > 0)
+    completed_bytes = 512 * sum(sectors for _, change, sectors in requests if change < 0)
+    counted_bytes = sum(m.read.bytes + m.write.bytes for m in measured)
+    assert issued_bytes == completed_bytes
+    assert issued_bytes >= counted_bytes
+
+    spans = idle_spans(requests)
+    # The engine counts from its first look at CLOCK_MONOTONIC, the kernel from boot; the first step's first I/O is
+    # the first request, and starts its window.
+    offset_ns = requests[0][0] - measured[0].start_ns
+    boundaries = [
+        idle_around(spans, offset_ns + before.start_ns + before.window_ns, offset_ns + after.start_ns)
+        for before, after in pairwise(measured)
+    ]
+    longest = [idle.longest_ns for idle in boundaries]
+    own = [m.gap_ns for m in measured[1:] if m.gap_ns is not None]
+    print(
+        f"{len(requests)} events; idle between steps by the kernel: median {statistics.median(longest) / 1e3:.1f} us, "
+        f"largest {max(longest) / 1e3:.1f} us, all of a boundary at most {max(b.total_ns for b in boundaries) / 1e3:.1f}"
+        f" us; by the engine: median {statistics.median(own) / 1e3:.1f} us, largest {max(own) / 1e3:.1f} us"
+    )
+    assert len(longest) == 20
+    assert statistics.median(longest) < GAP_LIMIT_NS
+    assert len(own) == 20
+    assert statistics.median(own) < GAP_LIMIT_NS
+
+
+class Lines:
+    """A run under way that tells of its steps as JSON lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if wanted(event):
+                return event
+        raise AssertionError(f"the run ended before that: {self.process.communicate()}")
+
+    def end(self) -> subprocess.CompletedProcess[str]:
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
+
+
+def broken_while_running(tmp_path: Path, target: str, consent: str, breaks: Callable[[], object]) -> str:
+    """Start a run, break the device in the middle of its first round; returns the error line. Checks what is left."""
+    values = settings(LIGHT | ZRAM_SETTINGS | {"point_s": "0.2"})
+    arguments = ("run", "iops", target, "--consent", consent, *values, "--json", "--out", "run")
+    process = start_cli(tmp_path, *arguments)
+    try:
+        lines = Lines(process)
+        lines.until(lambda event: event["event"] == "step" and event["label"]["round"] == 1)
+        breaks()
+        result = lines.end()
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+    line = one_line(result, 1)
+    run = run_json(tmp_path / "run")
+    assert run["state"] == "failed"
+    assert run["error"]
+    assert {"io_errors", "interrupted"} <= disclosure_kinds(tmp_path / "run")
+    entries, torn = read_journal(tmp_path / "run")
+    assert not torn
+    last = entries[-1].measurement
+    assert last.stop_reason == "io_error"
+    assert last.error_ios > 0
+    assert last.submitted_ios == last.ios + last.error_ios
+    shown = run_cli(tmp_path, "show", "run")
+    assert shown.returncode == 0, shown.stderr
+    assert "io errors" in shown.stdout
+    facts = json.loads(run_cli(tmp_path, "show", "run", "--json").stdout)
+    assert facts["missing"]
+    assert facts["valid_pts_result"] is False
+    print(line)
+    return line
+
+
+def test_device_that_fails_writes_stops_the_run(tmp_path: Path, zram_device: str) -> None:
+    """A zram device out of memory fails writes with EIO; data that does not compress makes sure of it."""
+    limit = Path(f"/sys/block/{Path(zram_device).name}/mem_limit")
+    line = broken_while_running(tmp_path, zram_device, Path(zram_device).name, lambda: limit.write_text("4K"))
+    assert "a write at sector" in line
+    os.close(os.open(zram_device, os.O_RDONLY | os.O_EXCL))
+
+
+def test_device_that_fails_at_once_stops_in_the_preconditioning(tmp_path: Path, zram_device: str) -> None:
+    Path(f"/sys/block/{Path(zram_device).name}/mem_limit").write_text("1M")
+    line = one_line(run_on(tmp_path, zram_device, ZRAM_SETTINGS), 1)
+    assert "wipc" in line
+    assert "io_errors" in disclosure_kinds(tmp_path / "run")
+
+
+def test_run_goes_on_after_errors_only_when_told_to(tmp_path: Path, zram_device: str) -> None:
+    Path(f"/sys/block/{Path(zram_device).name}/mem_limit").write_text("1M")
+    result = run_on(tmp_path, zram_device, ZRAM_SETTINGS, "--keep-going")
+    assert result.returncode == 0, result.stderr
+    run = run_json(tmp_path / "run")
+    assert run["state"] == "complete"
+    assert "io_errors" in disclosure_kinds(tmp_path / "run")
+    entries, _ = read_journal(tmp_path / "run")
+    failed = [entry.measurement for entry in entries if entry.measurement.errors]
+    assert failed
+    for m in failed:
+        assert m.submitted_ios == m.ios + m.error_ios
+        assert all(error.operation == "write" for error in m.errors)
+    facts = json.loads(run_cli(tmp_path, "show", "run", "--json").stdout)
+    assert facts["valid_pts_result"] is False
+
+
+def test_loop_device_whose_file_is_cut_off(tmp_path: Path) -> None:
+    """As when the disk below disappears: reads fail past the file's new end."""
+    file = filled(tmp_path / "disk.img", 128 * MIB)
+    with loop_on(file, "--direct-io=on") as path:
+        # In a loop: the run's own writes make the file longer again.
+        broken_while_running(tmp_path, path, Path(path).name, lambda: os.truncate(file, 0))
+
+
+def test_file_that_is_cut_off(tmp_path: Path) -> None:
+    file = filled(tmp_path / "target.bin", 64 * MIB)
+    broken_while_running(tmp_path, f"file:{file}", file.name, lambda: os.truncate(file, 4 * MIB))
+
+
+def test_file_that_vanishes_before_the_run(tmp_path: Path, cli: Cli) -> None:
+    line = one_line(cli("run", "iops", f"file:{tmp_path}/gone.bin", "--out", "run"), 2)
+    assert "no such file" in line
+    assert not (tmp_path / "run").exists()
