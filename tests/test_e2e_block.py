@@ -8,8 +8,6 @@ import signal
 import statistics
 import subprocess
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,11 @@ from flashgauge.runfolder import HostInfo, Run, RunFolder, read_journal
 from flashgauge.steps import Label, Measure, Step, Stimulus, Stop
 
 GAP_LIMIT_NS = 1_000_000
+Request = tuple[int, int, int]  # time in ns, +1 for an issue or -1 for a completion, sectors
 # What is outstanding when a step ends must come back before the next one's window opens: little of it keeps a
 # shortened run short. These two are the operator's choice, and no departure from the standard.
 LIGHT = {"thread_count": "2", "queue_depth": "4"}
-SETTINGS = {"point_s": "0.05", "wipc_capacities": "0.25", "max_rounds": "5"}
+SETTINGS = {"point_s": "0.02", "wipc_capacities": "0.25", "max_rounds": "5"}
 # A zram device takes nothing below its 4 KiB block; the mixes and sizes that remain hold the tracking variables.
 ZRAM_SETTINGS = SETTINGS | {"block_sizes_kib": "1024,64,4", "read_percents": "100,65,0"}
 
@@ -111,14 +110,6 @@ def test_device_smaller_than_the_test_needs(tmp_path: Path, cli: Cli) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@dataclass
-class Idle:
-    """Time the device had nothing outstanding around one change of step, by the kernel's record."""
-
-    longest_ns: int
-    total_ns: int
-
-
 class Quiet:
     """An observer that says nothing."""
 
@@ -126,9 +117,12 @@ class Quiet:
         return lambda *_: None
 
 
+# (TC, QD, block bytes, read percent): neighbours, also around the end, have nothing in common.
+SHAPES = [(4, 32, 4096, 100), (1, 1, 65536, 0), (2, 16, 131072, 65), (4, 8, 16384, 35), (3, 2, 1048576, 95)]
+EDGE_NS = 10_000_000  # how far around a change of step to look for a time without requests
+
+
 def changing_steps(count: int, seconds: float) -> list[Measure]:
-    """Steps no two neighbours of which have anything in common: TC, QD, block size and R/W mix all change."""
-    shapes = [(4, 32, 4096, 100), (1, 1, 65536, 0), (2, 16, 131072, 65), (4, 8, 16384, 35), (3, 2, 1048576, 95)]
     return [
         Measure(
             Stimulus("random", ((size, 1),), read, threads, depth),
@@ -136,11 +130,27 @@ def changing_steps(count: int, seconds: float) -> list[Measure]:
             Label("round", number, read, size),
         )
         for number in range(count)
-        for threads, depth, size, read in [shapes[number % len(shapes)]]
+        for threads, depth, size, read in [SHAPES[number % len(SHAPES)]]
     ]
 
 
-def idle_spans(requests: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+def changes(requests: list[Request], sizes: list[int]) -> list[int]:
+    """When the first request of each step but the first was issued: told by its size, not by any clock of ours.
+
+    Sizes of neighbours differ, and requests are whole but for the largest, which a queue may split.
+    """
+    found = []
+    wanted = iter(sizes[1:])
+    size = next(wanted)
+    for at, change, sectors in requests:
+        if change > 0 and (sectors * 512 == size or sectors * 512 > 131072 and size > 131072):
+            found.append(at)
+            if (size := next(wanted, 0)) == 0:
+                break
+    return found
+
+
+def idle_spans(requests: list[Request]) -> list[tuple[int, int]]:
     """(begin, end) in ns of every time nothing was in flight between the first request and the last."""
     spans, in_flight, idle_since = [], 0, None
     for at, change, _ in requests:
@@ -152,63 +162,54 @@ def idle_spans(requests: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
     return spans
 
 
-def idle_around(spans: list[tuple[int, int]], begin_ns: int, end_ns: int) -> Idle:
-    """Of the spans that touch begin..end."""
-    touching = [end - begin for begin, end in spans if end >= begin_ns and begin <= end_ns]
-    return Idle(max(touching, default=0), sum(touching))
-
-
 @pytest.mark.clause("6.9")
 @pytest.mark.clause("4")
 def test_device_is_never_idle_between_20_steps_by_the_kernels_own_record(tmp_path: Path, loop_device: str) -> None:
-    """Independent of the engine's own gap: what the block layer saw issued and completed.
+    """Independent of the engine's own gap, and of its clock: what the block layer saw issued and completed.
 
-    Time is the kernel's. Where steps change is taken from the measurements' windows: from the end of one to the begin
-    of the next, the bridge and the hand-over in between. In that region and at its edges the longest time without a
-    request in flight is the gap; the journal is written and fsynced there, which is what a gap would come from.
+    Around each change of step, the longest time without a request in flight is the gap. The driver journals and
+    fsyncs the step before right there; a device that waits for the host would show it. At queue depth 1 the time
+    between an I/O and the next is in it too, so the figure errs upwards.
     """
     steps = changing_steps(21, seconds=0.1)
 
     def spec() -> Generator[Step, Measurement | None, None]:
-        yield from steps
+        for step in steps:
+            yield step
 
     needs = SessionNeeds(max_threads=4, max_queue_depth=32, max_block_bytes=MIB, seed=5)
-    with tracefs_at(tmp_path / "tracing") as tracefs, BlockTrace(tracefs, loop_device) as trace:
+    with tracefs_at(tmp_path / "tracing") as tracefs:
         rig = open_rig(parse_target(loop_device), needs, Path(loop_device).name)
         run = Run("iops", "enterprise", rig.dut, HostInfo(), {}, [], 5, {}, "2026-01-01T00:00:00+00:00")
-        try:
-            with RunFolder(tmp_path / "run", run) as folder:
-                Driver(rig, folder, Quiet(), gap_limit_ms=1.0).run(spec())
-        finally:
-            rig.close()
-        assert trace.lost() == 0
-        requests = trace.requests()
+        with BlockTrace(tracefs, loop_device) as trace:
+            try:
+                with RunFolder(tmp_path / "run", run) as folder:
+                    Driver(rig, folder, Quiet(), gap_limit_ms=1.0).run(spec())
+            finally:
+                rig.close()
+            assert trace.lost() == 0
+            requests = trace.requests()
     measured = [entry.measurement for entry in read_journal(tmp_path / "run")[0]]
     assert len(measured) == 21
 
     # The trace has seen the run: at least every byte that the measurements count was issued and came back.
     issued_bytes = 512 * sum(sectors for _, change, sectors in requests if change > 0)
-    completed_bytes = 512 * sum(sectors for _, change, sectors in requests if change < 0)
-    counted_bytes = sum(m.read.bytes + m.write.bytes for m in measured)
-    assert issued_bytes == completed_bytes
-    assert issued_bytes >= counted_bytes
+    assert issued_bytes >= sum(m.read.bytes + m.write.bytes for m in measured)
+    assert sum(change for _, change, _ in requests) == 0
 
     spans = idle_spans(requests)
-    # The engine counts from its first look at CLOCK_MONOTONIC, the kernel from boot; the first step's first I/O is
-    # the first request, and starts its window.
-    offset_ns = requests[0][0] - measured[0].start_ns
-    boundaries = [
-        idle_around(spans, offset_ns + before.start_ns + before.window_ns, offset_ns + after.start_ns)
-        for before, after in pairwise(measured)
+    at_changes = changes(requests, [step.stimulus.block_sizes[0][0] for step in steps])
+    assert len(at_changes) == 20
+    longest = [
+        max((end - begin for begin, end in spans if end > at - EDGE_NS and begin < at + EDGE_NS), default=0)
+        for at in at_changes
     ]
-    longest = [idle.longest_ns for idle in boundaries]
     own = [m.gap_ns for m in measured[1:] if m.gap_ns is not None]
     print(
-        f"{len(requests)} events; idle between steps by the kernel: median {statistics.median(longest) / 1e3:.1f} us, "
-        f"largest {max(longest) / 1e3:.1f} us, all of a boundary at most {max(b.total_ns for b in boundaries) / 1e3:.1f}"
-        f" us; by the engine: median {statistics.median(own) / 1e3:.1f} us, largest {max(own) / 1e3:.1f} us"
+        f"{len(requests)} events; longest idle at each of 20 changes, by the kernel: "
+        f"median {statistics.median(longest) / 1e3:.0f} us, largest {max(longest) / 1e3:.0f} us; "
+        f"by the engine: median {statistics.median(own) / 1e3:.0f} us, largest {max(own) / 1e3:.0f} us"
     )
-    assert len(longest) == 20
     assert statistics.median(longest) < GAP_LIMIT_NS
     assert len(own) == 20
     assert statistics.median(own) < GAP_LIMIT_NS
@@ -231,6 +232,12 @@ class Lines:
     def end(self) -> subprocess.CompletedProcess[str]:
         out, err = self.process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(self.process.args, self.process.returncode, out, err)
+
+
+def check_sum(m: Measurement) -> None:
+    """No I/O is lost in an error. Errors of bridge I/Os, which no step submitted, are told with the step after."""
+    succeeded = m.ios + m.handover_ios
+    assert succeeded <= m.submitted_ios <= succeeded + m.error_ios <= m.submitted_ios + m.bridge_ios + 8
 
 
 def broken_while_running(tmp_path: Path, target: str, consent: str, breaks: Callable[[], object]) -> str:
@@ -257,7 +264,7 @@ def broken_while_running(tmp_path: Path, target: str, consent: str, breaks: Call
     last = entries[-1].measurement
     assert last.stop_reason == "io_error"
     assert last.error_ios > 0
-    assert last.submitted_ios == last.ios + last.error_ios
+    check_sum(last)
     shown = run_cli(tmp_path, "show", "run")
     assert shown.returncode == 0, shown.stderr
     assert "io errors" in shown.stdout
@@ -294,7 +301,7 @@ def test_run_goes_on_after_errors_only_when_told_to(tmp_path: Path, zram_device:
     failed = [entry.measurement for entry in entries if entry.measurement.errors]
     assert failed
     for m in failed:
-        assert m.submitted_ios == m.ios + m.error_ios
+        check_sum(m)
         assert all(error.operation == "write" for error in m.errors)
     facts = json.loads(run_cli(tmp_path, "show", "run", "--json").stdout)
     assert facts["valid_pts_result"] is False

@@ -44,7 +44,7 @@ def test_least_grows_with_each_round_that_was_not_steady_and_ends_at_nothing() -
             estimator.done(POINT, measurement(1.0), 0.0)
         values = [1.0, 2.0, 1.0, 2.0, 1.0] if number < 6 else [1.0] * 5
         verdicts = {"x": judge(values, number - 4)} if number >= 5 else {}
-        estimator.judged(RoundJudged(number, verdicts))
+        estimator.judged(RoundJudged(number, {}, verdicts))
         left = estimator.left(0.0)
         assert left is not None
         if number == 5:

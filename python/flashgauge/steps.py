@@ -152,9 +152,11 @@ class Idle:
 
 @dataclass(frozen=True)
 class RoundJudged:
-    """End of a round: the verdict on each tracking variable so far (empty before round 5). For observers only."""
+    """End of a round, for observers only: each tracking variable's values so far, and the verdict on its last five
+    (none before round 5)."""
 
     round: int
+    values: dict[str, tuple[float, ...]]
     verdicts: dict[str, Verdict]
 
 

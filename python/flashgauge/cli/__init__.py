@@ -55,6 +55,8 @@ def _guarded() -> int:
         return 1
     except OSError as error:
         return _say(error.strerror and f"{error.strerror}{f': {error.filename}' if error.filename else ''}", 1, error)
+    except RuntimeError as error:
+        return _say(str(error), 1)
     except Exception as error:
         if (shown := _usage_error(error)) is not None:
             return _say(shown, 2)

@@ -127,7 +127,8 @@ class JsonObserver(_Common):
             name: {"steady": verdict.steady, "average_iops": verdict.average, "slope_percent": verdict.slope_percent}
             for name, verdict in judged.verdicts.items()
         }
-        self._say("round", round=judged.round, verdicts=verdicts, **_left(self.left()))
+        last = {name: values[-1] for name, values in judged.values.items()}
+        self._say("round", round=judged.round, iops=last, verdicts=verdicts, **_left(self.left()))
 
     def disclosed(self, disclosure: Disclosure) -> None:
         self._say("disclosure", **disclosure.to_json())
@@ -152,8 +153,8 @@ class TerminalObserver(_Common):
         self.now = "opening the device"
         self.point = 0
         self.step_iops: float | None = None
+        self.last_point = self.last_iops = ""
         self.judged: RoundJudged | None = None
-        self.tracked: dict[str, float] = {}
 
     def begin(self, extent: Extent, virtual_time: bool, run: Run) -> None:
         super().begin(extent, virtual_time, run)
@@ -192,7 +193,7 @@ class TerminalObserver(_Common):
         self._done(step, measurement)
         if not isinstance(step, Precondition):
             self.point += 1
-        self.step_iops = measurement.iops
+            self.last_point, self.last_iops = str(step.label), f"{measurement.iops:,.0f} IOPS"
         self._draw()
 
     def round_judged(self, judged: RoundJudged) -> None:
@@ -238,6 +239,7 @@ class TerminalObserver(_Common):
             return
         facts = Table.grid(padding=(0, 2))
         facts.add_row("now", f"{self.now}", f"{self.step_iops:,.0f} IOPS" if self.step_iops else "")
+        facts.add_row("before", self.last_point, self.last_iops)
         rounds = self.judged.round if self.judged else 0
         in_round = self.point - rounds * self.extent.points_per_round
         bar = ProgressBar(total=self.extent.points_per_round, completed=in_round, width=30)
@@ -246,11 +248,13 @@ class TerminalObserver(_Common):
         self.live.update(Group(facts, *self._variables()))
 
     def _variables(self) -> list[Table | Text]:
-        if self.judged is None or not self.judged.verdicts:
+        if self.judged is None:
             return [Text("steady state is judged from round 5 on", style="dim")]
-        table = Table("tracking variable", "average", "data excursion", "slope excursion", "", box=None, padding=(0, 2))
-        for name, verdict in self.judged.verdicts.items():
-            table.add_row(name, f"{verdict.average:,.0f} IOPS", *_excursions(verdict))
+        table = Table("tracking variable", "last round", "data excursion", "slope excursion", "", box=None, padding=(0, 2))
+        for name, values in self.judged.values.items():
+            verdict = self.judged.verdicts.get(name)
+            judged = _excursions(verdict) if verdict else ("", "", Text("judged from round 5 on", style="dim"))
+            table.add_row(name, f"{values[-1]:,.0f} IOPS", *judged)
         return [table]
 
 

@@ -153,7 +153,7 @@ def iops(parameters: IopsParameters, capacity_bytes: int) -> Generator[Step, Mea
                 tracked[name].append(measurement.iops)
         judged = {name: judge_last(values) for name, values in tracked.items()}
         verdicts = {name: verdict for name, verdict in judged.items() if verdict is not None}
-        yield RoundJudged(round_number, verdicts)
+        yield RoundJudged(round_number, {name: tuple(values) for name, values in tracked.items()}, verdicts)
         if verdicts and all(verdict.steady for verdict in verdicts.values()):
             return IopsOutcome(True, round_number - WINDOW_ROUNDS + 1, round_number, verdicts)
     yield Disclose(not_steady(parameters.max_rounds, verdicts))

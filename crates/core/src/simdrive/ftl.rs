@@ -21,6 +21,9 @@ const NONE: u32 = u32::MAX;
 /// How many units ahead of collection map entries are fetched.
 const COLLECT_AHEAD: u64 = 32;
 
+/// With fewer free superblocks than this, collection goes first: both frontiers may need a new one.
+const LEAST_FREE: usize = 2;
+
 /// A table of u32 in huge pages where the kernel gives them: every lookup of a random unit is a cache miss, and
 /// with small pages a TLB miss as well.
 struct Table(MmapMut);
@@ -267,21 +270,31 @@ impl Ftl {
 
     /// The host has written `units` more. Collect so much that, when the victim is done, the host has used just
     /// the units that collecting it gives back: the work is spread evenly, and free space neither grows nor ends.
+    /// What the host wrote beyond that counts for the next victim. Should free superblocks run short all the same,
+    /// the host waits for collection.
     fn pace(&mut self, units: u64, work: &mut Vec<FlashWork>) {
-        if self.victim.is_none() {
-            self.choose_victim();
-        }
-        let Some(mut victim) = self.victim else { return };
-        victim.host_units += units;
-        let gain = self.geometry.units_per_superblock - victim.valid_at_start;
-        while victim.copied * gain < victim.host_units * victim.valid_at_start {
-            if !self.collect_page(&mut victim, work) {
-                self.release(victim.superblock);
-                self.victim = None;
+        let mut host_units = units;
+        loop {
+            if self.victim.is_none() {
+                self.choose_victim();
+            }
+            let Some(mut victim) = self.victim.take() else { return };
+            victim.host_units += host_units;
+            let gain = self.geometry.units_per_superblock - victim.valid_at_start;
+            let urgent = self.free.len() < LEAST_FREE;
+            while urgent || victim.copied * gain < victim.host_units * victim.valid_at_start {
+                if !self.collect_page(&mut victim, work) {
+                    break;
+                }
+            }
+            let left = self.superblocks[victim.superblock as usize].valid;
+            if left > 0 {
+                self.victim = Some(victim);
                 return;
             }
+            self.release(victim.superblock);
+            host_units = victim.host_units.saturating_sub(gain);
         }
-        self.victim = Some(victim);
     }
 
     /// Greedy: the full superblock with the fewest valid units, the lowest numbered of equals. Those with none
@@ -291,6 +304,9 @@ impl Ftl {
             let full = self.superblocks.iter().enumerate().filter(|(_, block)| block.state == State::Full);
             let Some((index, block)) = full.min_by_key(|(_, block)| block.valid) else { return };
             let (superblock, valid) = (index as u32, u64::from(block.valid));
+            if valid == self.geometry.units_per_superblock {
+                return; // Nothing anywhere would be gained by collecting.
+            }
             if valid > 0 {
                 self.victim = Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
                 return;

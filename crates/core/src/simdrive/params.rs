@@ -107,7 +107,7 @@ impl DriveParameters {
         ] {
             check((1..=65_536).contains(&count), name, "1 to 65536 is possible")?;
         }
-        check(self.gc_reserve_superblocks >= 2, "gc_reserve_superblocks", "at least 2 are needed")?;
+        check(self.gc_reserve_superblocks >= 3, "gc_reserve_superblocks", "at least 3 are needed")?;
         check(self.gc_reserve_superblocks <= 16, "gc_reserve_superblocks", "at most 16 are possible")?;
         let whole_pages = self.page_bytes.is_multiple_of(UNIT) && (UNIT..=1 << 20).contains(&self.page_bytes);
         check(whole_pages, "page_bytes", "a multiple of 4096 up to 1 MiB is needed")?;
