@@ -156,7 +156,7 @@ def test_classes_have_their_own_standard() -> None:
         ({"thread_count": "true"}, "whole number"),
         ({"max_rounds": "4"}, "least allowed"),
         ({"write_cache_enabled": "maybe"}, "on or off"),
-        ({"active_range_percent": "101"}, "over 100"),
+        ({"active_range_percent": "101"}, "most allowed"),
         ({"read_percents": "100, 65"}, "leaves out"),
         ({"read_percents": ""}, "empty"),
         ({"block_sizes_kib": "1024, 64, 4, 4"}, "twice"),

@@ -31,7 +31,7 @@ def write_reports(folder: Path, formats: Formats = Formats()) -> list[Path]:
         report.write_pdf(built, folder / "report.pdf")
         written.append(folder / "report.pdf")
     if formats.csv:
-        report.write_csv(built, folder)
+        report.write_csv(built, folder / "csv")
         written.append(folder / "csv")
     if formats.data:
         written.extend(report.write_data(folder))

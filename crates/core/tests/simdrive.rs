@@ -15,7 +15,7 @@ use crate::support::*;
 /// 1 GB with few dies: 500 superblocks of about 600 units, as many as the large drives have.
 fn small(changes: &str) -> DriveParameters {
     let separator = if changes.is_empty() { "" } else { ", " };
-    drive(&format!(r#"{{"capacity_bytes": 1000000000, "dies": 8, "channels": 4{separator}{changes}}}"#))
+    drive(&format!(r#"{{"capacity_bytes": 1024000000, "dies": 8, "channels": 4{separator}{changes}}}"#))
 }
 
 /// Bytes per page of all planes.
@@ -113,7 +113,7 @@ fn reads_of_what_was_never_written_need_no_die() {
 #[test]
 fn saturated_random_reads_run_at_the_dies_or_the_link() {
     for (read_us, queue) in [(50.0, 256), (2000.0, 256)] {
-        let p = drive(&format!(r#"{{"read_us": {read_us:.1}, "queue_slots": {queue}, "capacity_bytes": 1000000000}}"#));
+        let p = drive(&format!(r#"{{"read_us": {read_us:.1}, "queue_slots": {queue}, "capacity_bytes": 1024000000}}"#));
         let mut host = Host::new(p.clone(), queue);
         host.fill(p.geometry().units);
         host.rest(SECOND);
@@ -184,6 +184,20 @@ fn small_writes_cost_a_read_modify_write() {
     assert!(small_write < 0.8 * whole, "0.5 KiB: {small_write} IOPS, 4 KiB: {whole} IOPS");
     let (small_write, whole) = (rate(1, false), rate(8, false));
     assert!((small_write / whole - 1.0).abs() < 0.1, "nothing to read yet: {small_write}, {whole}");
+}
+
+/// What the write buffer held is gone with the purge; its room is not.
+#[test]
+fn purging_often_leaves_the_drive_as_fresh_as_once() {
+    let mut host = Host::new(drive(r#"{"capacity_bytes": 102400000, "write_buffer_kib": 64}"#), 32);
+    let fresh: Vec<u64> = (0..64).map(|i| host.one(write(i, 1))).collect();
+    for _ in 0..100 {
+        host.drive.control(Control::Purge).unwrap();
+        assert_eq!(host.one(write(0, 1)), fresh[0]);
+    }
+    host.drive.control(Control::Purge).unwrap();
+    let again: Vec<u64> = (0..64).map(|i| host.one(write(i, 1))).collect();
+    assert_eq!(again, fresh);
 }
 
 // Write amplification
@@ -318,7 +332,7 @@ fn low_over_provisioning_amplifies_as_the_theory_says() {
 fn long_random_writing_never_runs_out_of_free_superblocks() {
     for changes in ["", r#""over_provisioning": 0.02"#, r#""pages_per_block": 4, "gc_reserve_superblocks": 2"#] {
         let p = drive(&format!(
-            r#"{{"capacity_bytes": 100000000, "dies": 4, "channels": 2{}{changes}}}"#,
+            r#"{{"capacity_bytes": 102400000, "dies": 4, "channels": 2{}{changes}}}"#,
             if changes.is_empty() { "" } else { ", " }
         ));
         let units = p.geometry().units;
@@ -367,7 +381,7 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, max_shrink_iters: 300, ..Default::default() })]
 
     /// Any mix of odd sizes and states: each I/O completes once (`Host::run` sees to that), every unit written is
     /// counted, the mapping stays sound, and the drive comes to rest.
@@ -504,7 +518,7 @@ fn drives_too_large_to_simulate_are_errors() {
     };
     refused(r#"{"capacity_bytes": 8796093022208, "over_provisioning": 1.5}"#);
     let buffer = std::panic::catch_unwind(|| {
-        let changes = r#"{"capacity_bytes": 100000000, "write_buffer_kib": 9000000000000000000}"#;
+        let changes = r#"{"capacity_bytes": 102400000, "write_buffer_kib": 9000000000000000000}"#;
         DriveParameters::preset("sata-enterprise", changes).map(|p| SimDrive::new(p, 1).map(|_| ()))
     });
     assert!(matches!(buffer, Ok(Err(_) | Ok(Err(_)))), "a buffer of 9e21 bytes is refused");

@@ -250,7 +250,9 @@ class TerminalObserver(_Common):
     def _variables(self) -> list[Table | Text]:
         if self.judged is None:
             return [Text("steady state is judged from round 5 on", style="dim")]
-        table = Table("tracking variable", "last round", "data excursion", "slope excursion", "", box=None, padding=(0, 2))
+        table = Table(
+            "tracking variable", "last round", "data excursion", "slope excursion", "", box=None, padding=(0, 2)
+        )
         for name, values in self.judged.values.items():
             verdict = self.judged.verdicts.get(name)
             judged = _excursions(verdict) if verdict else ("", "", Text("judged from round 5 on", style="dim"))

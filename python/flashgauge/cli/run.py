@@ -33,7 +33,9 @@ def run(
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter; it is disclosed.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random LBAs; stored in the run.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of the random LBAs; stored in the run.")
+    ] = None,
     operator: Annotated[str | None, typer.Option(help="Test operator's name, for the report.")] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")

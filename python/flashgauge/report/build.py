@@ -49,7 +49,7 @@ def build(folder: Path, report_time: str | None = None) -> Report:
 def _found(run: Run, replayed: Replay, torn: bool) -> list[Disclosure]:
     """Departures the folder shows but a run that died could not write down itself."""
     told = {disclosure.kind for disclosure in run.disclosures}
-    found: list[Disclosure] = []
+    found = [disclosure for disclosure in replayed.disclosed if disclosure not in run.disclosures]
     again = f"run again: flashgauge run {run.test} {run.dut.target}"
     if replayed.outcome is None and Kind.INTERRUPTED not in told:
         found.append(Disclosure(Kind.INTERRUPTED, "4", replayed.missing[0], again, invalidates=True))

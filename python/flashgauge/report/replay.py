@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashgauge.disclosure import Disclosure
 from flashgauge.runfolder import Entry, Run
 from flashgauge.spec import TESTS, Test
 from flashgauge.spec.parameters import DeviceClass
-from flashgauge.steps import Label, Measure, Precondition, RoundJudged
+from flashgauge.steps import Disclose, Label, Measure, Precondition, RoundJudged
 
 
 class ReplayError(ValueError):
@@ -23,13 +24,15 @@ class ReplayError(ValueError):
 
 @dataclass(frozen=True)
 class Replay:
-    """`entries`: those the test consumed, in order. `outcome`: what the test returned, None when incomplete.
+    """`entries`: those the test consumed, in order. `disclosed`: what the test itself disclosed.
+    `outcome`: what the test returned, None when incomplete.
     `missing`: what is not there, in sentences. `parameters`: of the test's `parameters_type`."""
 
     test: Test
     parameters: Any
     entries: tuple[Entry, ...]
     judged: tuple[RoundJudged, ...]
+    disclosed: tuple[Disclosure, ...]
     outcome: Any | None
     missing: tuple[str, ...]
 
@@ -60,6 +63,7 @@ def replay(run: Run, entries: Sequence[Entry], torn: bool) -> Replay:
     parameters = parameters_of(run, test)
     spec = test.spec(parameters, run.dut.capacity_bytes)
     judged: list[RoundJudged] = []
+    disclosed: list[Disclosure] = []
     used = 0
     outcome: Any | None = None
     pending: Precondition | Measure | None = None
@@ -73,6 +77,8 @@ def replay(run: Run, entries: Sequence[Entry], torn: bool) -> Replay:
         answer = None
         if isinstance(step, RoundJudged):
             judged.append(step)
+        elif isinstance(step, Disclose):
+            disclosed.append(step.disclosure)
         elif isinstance(step, Precondition | Measure):
             # A step that ended early holds less than it was asked for; nothing after it can be trusted either.
             if used == len(entries) or entries[used].measurement.stop_reason != "complete":
@@ -86,7 +92,7 @@ def replay(run: Run, entries: Sequence[Entry], torn: bool) -> Replay:
     missing = _missing(run, pending, entries, used, judged) if pending else []
     if torn:
         missing.append("the journal's last line was torn: the step it held is not used")
-    return Replay(test, parameters, tuple(entries[:used]), tuple(judged), outcome, tuple(missing))
+    return Replay(test, parameters, tuple(entries[:used]), tuple(judged), tuple(disclosed), outcome, tuple(missing))
 
 
 def _check(entry: Entry, step: Precondition | Measure) -> None:

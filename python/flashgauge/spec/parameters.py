@@ -32,13 +32,14 @@ def parameter(
     *,
     free: bool = False,
     free_upwards: bool = False,
-    least: float | None = None,
+    least: float = 0,
+    most: float = 1e9,
 ) -> Any:
     """A dataclass field with its clause. `free`: the standard leaves the choice to the operator, so a change
-    is shown as a parameter but is no departure; `free_upwards`: only a smaller value is one. `least`: the smallest
-    value allowed."""
-    metadata = {"clause": clause, "meaning": meaning, "free": free, "free_upwards": free_upwards, "least": least}
-    return dataclasses.field(default=default, metadata=metadata)
+    is shown as a parameter but is no departure; `free_upwards`: only a smaller value is one. `least`, `most`:
+    the values allowed."""
+    metadata = {"clause": clause, "meaning": meaning, "free": free, "free_upwards": free_upwards}
+    return dataclasses.field(default=default, metadata={**metadata, "least": least, "most": most})
 
 
 P = TypeVar("P")
@@ -52,11 +53,12 @@ def changed(standard: P, settings: Mapping[str, str]) -> P:
         if name not in fields or not fields[name].metadata:
             known = ", ".join(sorted(n for n, f in fields.items() if f.metadata))
             raise ParameterError(f"no parameter {name!r}; there are: {known}")
-        values[name] = _parse(name, text, getattr(standard, name), fields[name].metadata["least"])
+        limits = fields[name].metadata["least"], fields[name].metadata["most"]
+        values[name] = _parse(name, text, getattr(standard, name), *limits)
     return dataclasses.replace(standard, **values)  # type: ignore[type-var]
 
 
-def _parse(name: str, text: str, example: Any, least: float | None) -> Any:
+def _parse(name: str, text: str, example: Any, least: float, most: float) -> Any:
     if isinstance(example, bool):
         if text.lower() in {"true", "on", "1", "false", "off", "0"}:
             return text.lower() in {"true", "on", "1"}
@@ -72,8 +74,10 @@ def _parse(name: str, text: str, example: Any, least: float | None) -> Any:
             raise ParameterError(f"{name}={text}: a {'whole ' if whole else ''}number is needed")
         if not isfinite(item):
             raise ParameterError(f"{name}={text}: a finite number is needed")
-        if least is not None and item < least:
+        if item < least:
             raise ParameterError(f"{name}={text}: the least allowed is {least:g}")
+        if item > most:
+            raise ParameterError(f"{name}={text}: the most allowed is {most:g}")
     if not items:
         raise ParameterError(f"{name} is empty")
     if isinstance(example, tuple):
