@@ -37,7 +37,7 @@ test: dev
 	$(BIN)/pytest
 
 e2e: dev
-	$(BIN)/pytest tests -m "slow" --override-ini "addopts=-q -ra"
+	$(BIN)/pytest -m slow
 
 bench: dev
 	$(BIN)/python bench/run.py

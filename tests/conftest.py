@@ -75,8 +75,8 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def loop_device(tmp_path: Path) -> Iterator[str]:
-    """A loop device of 256 MiB on a file of the test's own, past the page cache where the file system allows it."""
-    with loop_on(filled(tmp_path / "disk.img", 256 * MIB), "--direct-io=on") as path:
+    """A loop device of 128 MiB on a file of the test's own, past the page cache where the file system allows it."""
+    with loop_on(filled(tmp_path / "disk.img", 128 * MIB), "--direct-io=on") as path:
         yield path
 
 

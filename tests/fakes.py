@@ -50,8 +50,8 @@ def raw(answer: Measurement) -> dict[str, Any]:
     facts = {name: getattr(answer, name) for name in answer.__dataclass_fields__ if name != "host"}
     return {
         **facts,
-        "read": vars(answer.read),
-        "write": vars(answer.write),
+        "read": {**answer.read.to_json(), "histogram": answer.read.histogram},
+        "write": {**answer.write.to_json(), "histogram": answer.write.histogram},
         "intervals": {k: list(v) if isinstance(v, tuple) else v for k, v in vars(answer.intervals).items()},
         "errors": [vars(error) for error in answer.errors],
     }

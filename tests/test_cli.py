@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,6 +19,7 @@ from blockdevices import MIB
 from conftest import SHORT, Cli, one_line, run_cli, run_json
 from flashgauge.cli import main
 from flashgauge.driver import Driver
+from flashgauge.execute import RunRequest, execute, prepare
 from flashgauge.measurement import Measurement
 from flashgauge.report.export import write_data
 from flashgauge.rig.base import SessionNeeds
@@ -25,6 +27,7 @@ from flashgauge.rig.simulated import SimulatedRig
 from flashgauge.rig.target import parse_target
 from flashgauge.runfolder import HostInfo, Run, RunFolder, read_journal
 from flashgauge.spec.iops import TRACKING
+from flashgauge.spec.parameters import DeviceClass
 from flashgauge.steps import Label, Measure, Step, Stimulus, Stop
 
 SIM = "sim:sata-enterprise?capacity=1GB"
@@ -221,13 +224,12 @@ def test_corruption_in_the_middle_of_the_journal_is_named(
         assert "line 5" in line or "line 6" in line, (name, line)
 
 
-def test_help_and_version(cli: Cli) -> None:
+def test_help_and_version(within: Cli) -> None:
     for arguments in (("--help",), ("run", "--help"), ("show", "--help"), ("report", "--help")):
-        result = cli(*arguments)
-        assert result.returncode == 0
-        assert not result.stderr
+        result = within(*arguments)
+        assert (result.returncode, result.stderr) == (0, "")
         assert "Usage" in result.stdout
-    version = cli("--version")
+    version = within("--version")
     assert (version.returncode, version.stderr) == (0, "")
     assert version.stdout.startswith("flashgauge ")
     assert "2.0.1" in version.stdout
@@ -308,33 +310,6 @@ def test_show_and_report_work_from_a_folder_moved_elsewhere(cli: Cli, tmp_path: 
     assert "</html>" in (moved / "report.html").read_text()
 
 
-@pytest.mark.clause("6.rng")
-def test_equal_seeds_give_equal_journals_and_others_do_not(cli: Cli, tmp_path: Path, finished_run: Path) -> None:
-    """To the last bit: the journal holds no wall time, only the drive's virtual clock."""
-    journal = (finished_run / "journal.jsonl").read_bytes()
-    assert run_json(finished_run)["seed"] == 1
-    assert cli("run", "iops", SIM, *SHORT, "--seed", "1", "--out", "same").returncode == 0
-    assert (tmp_path / "same/journal.jsonl").read_bytes() == journal
-    assert cli("run", "iops", f"{SIM}&seed=2", *SHORT, "--out", "other").returncode == 0
-    assert run_json(tmp_path / "other")["seed"] == 2
-    assert (tmp_path / "other/journal.jsonl").read_bytes() != journal
-
-
-@pytest.mark.clause("3.6")
-@pytest.mark.clause("3.7")
-def test_client_class(cli: Cli, tmp_path: Path) -> None:
-    result = cli("run", "iops", SIM, *SHORT, "--class", "client", "--out", "run")
-    assert (result.returncode, result.stderr) == (0, "")
-    run = run_json(tmp_path / "run")
-    wanted = {"thread_count": 2, "queue_depth": 16, "write_cache_enabled": True, "active_range_percent": 75.0}
-    assert run["device_class"] == "client"
-    assert {name: run["parameters"][name] for name in wanted} == wanted
-    assert run["write_cache"].startswith("enabled")
-    # The class's own values are the standard's: none of them is a departure.
-    changed = {item["message"].split()[0] for item in run["disclosures"] if item["kind"] == "parameter_changed"}
-    assert changed == {"point_s", "wipc_capacities", "max_rounds"}
-
-
 class Silent:
     """An observer that only counts."""
 
@@ -346,6 +321,38 @@ class Silent:
 
     def __getattr__(self, name: str) -> object:
         return lambda *_: None
+
+
+def run_here(folder: Path, target: str = SIM, **more: Any) -> dict[str, Any]:
+    """The shortened run of `finished_run`, in this process and without its reports; returns run.json."""
+    settings = dict(text.split("=") for text in SHORT[1::2])
+    request = RunRequest("iops", target, out=folder, settings=settings, **more)
+    execute(request, prepare(request), Silent())
+    return run_json(folder)
+
+
+@pytest.mark.clause("6.rng")
+def test_equal_seeds_give_equal_journals_and_others_do_not(tmp_path: Path, finished_run: Path) -> None:
+    """To the last bit, and from process to process: the journal holds no wall time, only the drive's virtual clock."""
+    journal = (finished_run / "journal.jsonl").read_bytes()
+    assert run_json(finished_run)["seed"] == 1
+    assert run_here(tmp_path / "same", seed=1)["seed"] == 1
+    assert (tmp_path / "same/journal.jsonl").read_bytes() == journal
+    assert run_here(tmp_path / "other", f"{SIM}&seed=2")["seed"] == 2
+    assert (tmp_path / "other/journal.jsonl").read_bytes() != journal
+
+
+@pytest.mark.clause("3.6")
+@pytest.mark.clause("3.7")
+def test_client_class(tmp_path: Path) -> None:
+    run = run_here(tmp_path / "run", device_class=DeviceClass.CLIENT)
+    wanted = {"thread_count": 2, "queue_depth": 16, "write_cache_enabled": True, "active_range_percent": 75.0}
+    assert run["device_class"] == "client"
+    assert {name: run["parameters"][name] for name in wanted} == wanted
+    assert run["write_cache"].startswith("enabled")
+    # The class's own values are the standard's: none of them is a departure.
+    changed = {item["message"].split()[0] for item in run["disclosures"] if item["kind"] == "parameter_changed"}
+    assert changed == {"point_s", "wipc_capacities", "max_rounds"}
 
 
 @pytest.mark.clause("5")

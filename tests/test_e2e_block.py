@@ -1,4 +1,4 @@
-"""The same IOPS test on block devices of the machine, through io_uring: end to end, gaplessness, and failing devices."""
+"""The IOPS test on block devices of the machine, through io_uring: end to end, gaplessness, and failing devices."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_iops_on_a_loop_device(tmp_path: Path, loop_device: str) -> None:
     check_run(tmp_path / "run", 56, SETTINGS)
     run = run_json(tmp_path / "run")
     assert run["dut"]["kind"] == "block"
-    assert run["dut"]["capacity_bytes"] == 256 * MIB
+    assert run["dut"]["capacity_bytes"] == 128 * MIB
     assert "BLKDISCARD" in run["purge_method"]
     # Given back: free for the next, and not refused as in use.
     os.close(os.open(loop_device, os.O_RDONLY | os.O_EXCL))
@@ -119,6 +119,7 @@ class Quiet:
 
 # (TC, QD, block bytes, read percent): neighbours, also around the end, have nothing in common.
 SHAPES = [(4, 32, 4096, 100), (1, 1, 65536, 0), (2, 16, 131072, 65), (4, 8, 16384, 35), (3, 2, 1048576, 95)]
+LARGEST_WHOLE = 131072  # bytes of a request that no queue splits
 EDGE_NS = 10_000_000  # how far around a change of step to look for a time without requests
 
 
@@ -143,7 +144,7 @@ def changes(requests: list[Request], sizes: list[int]) -> list[int]:
     wanted = iter(sizes[1:])
     size = next(wanted)
     for at, change, sectors in requests:
-        if change > 0 and (sectors * 512 == size or sectors * 512 > 131072 and size > 131072):
+        if change > 0 and (sectors * 512 == size or min(sectors * 512, size) > LARGEST_WHOLE):
             found.append(at)
             if (size := next(wanted, 0)) == 0:
                 break
@@ -174,7 +175,7 @@ def test_device_is_never_idle_between_20_steps_by_the_kernels_own_record(tmp_pat
     steps = changing_steps(21, seconds=0.1)
 
     def spec() -> Generator[Step, Measurement | None, None]:
-        for step in steps:
+        for step in steps:  # noqa: UP028 - the driver sends; a list's iterator takes nothing
             yield step
 
     needs = SessionNeeds(max_threads=4, max_queue_depth=32, max_block_bytes=MIB, seed=5)
@@ -291,8 +292,9 @@ def test_device_that_fails_at_once_stops_in_the_preconditioning(tmp_path: Path, 
 
 
 def test_run_goes_on_after_errors_only_when_told_to(tmp_path: Path, zram_device: str) -> None:
-    Path(f"/sys/block/{Path(zram_device).name}/mem_limit").write_text("1M")
-    result = run_on(tmp_path, zram_device, ZRAM_SETTINGS, "--keep-going")
+    Path(f"/sys/block/{Path(zram_device).name}/mem_limit").write_text("2M")
+    few = ZRAM_SETTINGS | {"thread_count": "1", "queue_depth": "2", "wipc_capacities": "0.05"}
+    result = run_on(tmp_path, zram_device, few, "--keep-going")
     assert result.returncode == 0, result.stderr
     run = run_json(tmp_path / "run")
     assert run["state"] == "complete"
@@ -309,7 +311,7 @@ def test_run_goes_on_after_errors_only_when_told_to(tmp_path: Path, zram_device:
 
 def test_loop_device_whose_file_is_cut_off(tmp_path: Path) -> None:
     """As when the disk below disappears: reads fail past the file's new end."""
-    file = filled(tmp_path / "disk.img", 128 * MIB)
+    file = filled(tmp_path / "disk.img", 64 * MIB)
     with loop_on(file, "--direct-io=on") as path:
         # In a loop: the run's own writes make the file longer again.
         broken_while_running(tmp_path, path, Path(path).name, lambda: os.truncate(file, 0))

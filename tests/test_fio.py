@@ -17,8 +17,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from blockdevices import MIB, filled, loop_on
 
+from blockdevices import MIB, filled, loop_on
 from flashgauge.driver import Driver
 from flashgauge.measurement import Measurement
 from flashgauge.rig.base import SessionNeeds
@@ -106,7 +106,7 @@ def test_iops_and_mean_latency_agree_with_fio(tmp_path: Path) -> None:
     ours: list[Result] = []
     agreed = False
     # Past the page cache, so that the disk below sets the pace and not what either program costs.
-    with loop_on(filled(tmp_path / "disk.img", 256 * MIB), "--direct-io=on") as device:
+    with loop_on(filled(tmp_path / "disk.img", 128 * MIB), "--direct-io=on") as device:
         try:
             by_fio(device)  # warms up the disk's own caches for both
         except subprocess.CalledProcessError as error:

@@ -183,8 +183,8 @@ def _measurement(raw: dict[str, Any]) -> Measurement:
     return Measurement(
         **{
             **raw,
-            "read": Direction(**raw["read"]),
-            "write": Direction(**raw["write"]),
+            "read": Direction.from_raw(raw["read"]),
+            "write": Direction.from_raw(raw["write"]),
             "intervals": Intervals.from_json(raw["intervals"]),
             "errors": tuple(IoErrors(**error) for error in raw["errors"]),
         }

@@ -7,7 +7,6 @@ that issued it; the window is the time the step was asked to run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from flashgauge._core import Histogram
@@ -26,14 +25,22 @@ class Direction:
     window_ios: int
     window_bytes: int
     latency_sum_ns: int
-    histogram: Histogram
+    counts: Histogram | str
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Direction:
-        return cls(**{**data, "histogram": Histogram.decode(data["histogram"])})
+    def from_raw(cls, data: dict[str, Any]) -> Direction:
+        """From the core's or the journal's fields, in which the histogram (or its encoding) is "histogram"."""
+        return cls(counts=data["histogram"], **{name: value for name, value in data.items() if name != "histogram"})
 
     def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "histogram": self.histogram.encode()}
+        numbers = {name: value for name, value in vars(self).items() if name != "counts"}
+        return {**numbers, "histogram": self.counts if isinstance(self.counts, str) else self.counts.encode()}
+
+    @property
+    def histogram(self) -> Histogram:
+        """Read from the journal, it is decoded anew each time: the histograms of a long run, all decoded and kept,
+        would fill the memory."""
+        return Histogram.decode(self.counts) if isinstance(self.counts, str) else self.counts
 
 
 @dataclass(frozen=True)
@@ -112,8 +119,8 @@ class Measurement:
         return cls(
             **{
                 **data,
-                "read": Direction.from_json(data["read"]),
-                "write": Direction.from_json(data["write"]),
+                "read": Direction.from_raw(data["read"]),
+                "write": Direction.from_raw(data["write"]),
                 "intervals": Intervals.from_json(data["intervals"]),
                 "errors": tuple(IoErrors(**error) for error in data["errors"]),
                 "host": HostUsage(**data.get("host", {})),
@@ -157,9 +164,9 @@ class Measurement:
         """Average response time of all the step's I/Os; None when there was none."""
         return (self.read.latency_sum_ns + self.write.latency_sum_ns) / self.ios if self.ios else None
 
-    @cached_property
+    @property
     def histogram(self) -> Histogram:
-        """Reads and writes merged."""
+        """Reads and writes merged, anew each time."""
         merged = self.read.histogram.copy()
         merged.add(self.write.histogram)
         return merged
