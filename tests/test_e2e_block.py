@@ -21,14 +21,16 @@ from flashgauge.rig.base import SessionNeeds
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.target import parse_target
 from flashgauge.runfolder import HostInfo, Run, RunFolder, read_journal
-from flashgauge.steps import Label, Measure, Step, Stimulus, Stop
+from flashgauge.spec.iops import IopsParameters, iops
+from flashgauge.spec.parameters import DeviceClass, changed
+from flashgauge.steps import Label, Measure, Precondition, Step, Stimulus, Stop
 
 GAP_LIMIT_NS = 1_000_000
 Request = tuple[int, int, int]  # time in ns, +1 for an issue or -1 for a completion, sectors
 # What is outstanding when a step ends must come back before the next one's window opens: little of it keeps a
 # shortened run short. These two are the operator's choice, and no departure from the standard.
 LIGHT = {"thread_count": "2", "queue_depth": "4"}
-SETTINGS = {"point_s": "0.02", "wipc_capacities": "0.25", "max_rounds": "5"}
+SETTINGS = {"point_s": "0.01", "wipc_capacities": "0.25", "max_rounds": "5"}
 # A zram device takes nothing below its 4 KiB block; the mixes and sizes that remain hold the tracking variables.
 ZRAM_SETTINGS = SETTINGS | {"block_sizes_kib": "1024,64,4", "read_percents": "100,65,0"}
 
@@ -101,6 +103,26 @@ def test_blocks_smaller_than_the_devices_are_wrong_input(tmp_path: Path, zram_de
     assert "4096" in line
     assert Path(zram_device).open("rb").read(8) == b"precious"  # noqa: SIM115
     assert not (tmp_path / "run").exists()
+
+
+def test_preconditioning_of_any_length_is_whole_blocks_of_the_device(tmp_path: Path, zram_device: str) -> None:
+    """0.05 of 128 MiB is no multiple of 4 KiB: the last I/O must not be cut to what the device cannot take."""
+    parameters = changed(IopsParameters.standard(DeviceClass.ENTERPRISE), {"wipc_capacities": "0.05"})
+
+    def spec() -> Generator[Step, Measurement | None, None]:
+        inner = iops(parameters, 128 * MIB)
+        yield next(step for step in inner if isinstance(step, Precondition))
+
+    rig = open_rig(parse_target(zram_device), SessionNeeds(4, 32, MIB, 1), Path(zram_device).name)
+    run = Run("iops", "enterprise", rig.dut, HostInfo(), {}, [], 1, {}, "2026-01-01T00:00:00+00:00")
+    try:
+        with RunFolder(tmp_path / "run", run) as folder:
+            Driver(rig, folder, Quiet(), gap_limit_ms=1.0).run(spec())
+    finally:
+        rig.close()
+    (entry,) = read_journal(tmp_path / "run")[0]
+    assert entry.measurement.write.bytes % 4096 == 0
+    assert entry.measurement.write.bytes == pytest.approx(0.05 * 128 * MIB, abs=4096)
 
 
 def test_device_smaller_than_the_test_needs(tmp_path: Path, cli: Cli) -> None:
@@ -293,7 +315,7 @@ def test_device_that_fails_at_once_stops_in_the_preconditioning(tmp_path: Path, 
 
 def test_run_goes_on_after_errors_only_when_told_to(tmp_path: Path, zram_device: str) -> None:
     Path(f"/sys/block/{Path(zram_device).name}/mem_limit").write_text("2M")
-    few = ZRAM_SETTINGS | {"thread_count": "1", "queue_depth": "2", "wipc_capacities": "0.05"}
+    few = ZRAM_SETTINGS | {"thread_count": "1", "queue_depth": "2", "wipc_capacities": "0.0625"}
     result = run_on(tmp_path, zram_device, few, "--keep-going")
     assert result.returncode == 0, result.stderr
     run = run_json(tmp_path / "run")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +27,26 @@ def write_reports(folder: Path, formats: Formats = Formats()) -> list[Path]:
     built = report.build(folder)
     written: list[Path] = []
     if formats.html:
-        report.write_html(built, folder / "report.html")
-        written.append(folder / "report.html")
+        written.append(_whole(folder / "report.html", partial(report.write_html, built)))
     if formats.pdf:
-        report.write_pdf(built, folder / "report.pdf")
-        written.append(folder / "report.pdf")
+        written.append(_whole(folder / "report.pdf", partial(report.write_pdf, built)))
     if formats.csv:
         report.write_csv(built, folder / "csv")
         written.append(folder / "csv")
     if formats.data:
         written.extend(report.write_data(folder))
     return written
+
+
+def _whole(path: Path, write: Callable[[Path], None]) -> Path:
+    """Write a file beside `path` and put it in its place when it is whole; a full disk leaves nothing behind."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        write(new)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    return path
 
 
 def summary(folder: Path) -> dict[str, Any]:

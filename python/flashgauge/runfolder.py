@@ -162,11 +162,14 @@ class RunFolder:
 
     def _save(self) -> None:
         temporary = self.path / "run.json.new"
-        with temporary.open("w") as file:
-            json.dump(self.run.to_json(), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path / "run.json")
+        try:
+            with temporary.open("w") as file:
+                json.dump(self.run.to_json(), file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path / "run.json")
+        finally:
+            temporary.unlink(missing_ok=True)
         sync_folder(self.path)
 
 

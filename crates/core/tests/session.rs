@@ -375,13 +375,13 @@ fn the_same_seed_gives_the_same_results() {
 fn a_purge_makes_the_drive_fresh_again() {
     let mut session = simulated(1, 1, 1);
     let reads = random(4096, 100.0);
-    let mut min = |session: &mut Session| step(session, &reads, Stop::Ios { ios: 100 }).recorder.read.histogram.max();
-    let fresh = min(&mut session);
+    let longest = |session: &mut Session| step(session, &reads, Stop::Ios { ios: 100 }).recorder.read.histogram.max();
+    let fresh = longest(&mut session);
     step(&mut session, &sequential(MIB, 0.0), Stop::Bytes { bytes: 1_000_000_000 / 512 * 512 });
-    let used = min(&mut session);
+    let used = longest(&mut session);
     assert!(used > fresh + 40_000, "a written drive reads from flash: {used} ns, fresh {fresh} ns");
     session.control(Control::Purge).unwrap();
-    assert_eq!(min(&mut session), fresh);
+    assert_eq!(longest(&mut session), fresh);
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn idling_lets_the_drive_finish() {
     let mut session = simulated(1, 4, 32);
     let burst = at(random(4096, 0.0), 4, 32);
     // The rate of a burst that fits the buffer, on an empty one, on a full one, and after a rest.
-    let mut rate = |session: &mut Session| iops(&step(session, &burst, Stop::Ios { ios: 200 }));
+    let rate = |session: &mut Session| iops(&step(session, &burst, Stop::Ios { ios: 200 }));
     let empty = rate(&mut session);
     step(&mut session, &at(random(4096, 0.0), 4, 32), seconds(1.0));
     let full = rate(&mut session);

@@ -336,7 +336,7 @@ fn low_over_provisioning_amplifies_as_the_theory_says() {
 /// Free superblocks must last for any length of any run; the collector may not lose units to rounding.
 #[test]
 fn long_random_writing_never_runs_out_of_free_superblocks() {
-    for changes in ["", r#""over_provisioning": 0.02"#, r#""pages_per_block": 4, "gc_reserve_superblocks": 2"#] {
+    for changes in ["", r#""over_provisioning": 0.02"#, r#""pages_per_block": 4, "gc_reserve_superblocks": 3"#] {
         let p = drive(&format!(
             r#"{{"capacity_bytes": 102400000, "dies": 4, "channels": 2{}{changes}}}"#,
             if changes.is_empty() { "" } else { ", " }
@@ -370,9 +370,9 @@ fn phase() -> impl Strategy<Value = Phase> {
 }
 
 fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
-    let counts = (4000u64..12_000, 1u32..=5, 1u32..=3, 1u32..=3, 2u32..=4);
+    let counts = (4000u64..12_000, 1u32..=5, 1u32..=3, 1u32..=3, 3u32..=4);
     let choices =
-        (0.06f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)]);
+        (0.005f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)]);
     (counts, choices).prop_filter_map("a drive this small needs enough blocks", |(counts, choices)| {
         let (sectors, dies, channels, planes, reserve) = counts;
         let (op, [protected, priority, duplex], slots, map, buffer) = choices;
@@ -484,7 +484,7 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
         ("page_bytes", "6000"),
         ("pages_per_block", "0"),
         ("queue_slots", "0"),
-        ("gc_reserve_superblocks", "1"),
+        ("gc_reserve_superblocks", "2"),
         ("gc_reserve_superblocks", "17"),
         ("write_buffer_kib", "15"),
         ("read_us", "0"),

@@ -16,6 +16,9 @@ from flashgauge.execute import RequestError
 from flashgauge.report.replay import ReplayError
 from flashgauge.runfolder import RunFolderError
 
+INTERRUPTED = 130
+INTERRUPTED_TEXT = "interrupted; what was measured is in the run folder (see: flashgauge show, flashgauge report)"
+
 app = typer.Typer(
     name="flashgauge",
     help="Measure solid state storage by the SNIA Performance Test Specification, on a real or a simulated drive.",
@@ -42,7 +45,10 @@ def main() -> None:
 
 def _guarded() -> int:
     try:
-        app(standalone_mode=False)
+        # typer turns Ctrl-C into the exit code 130, and returns the code of every early exit.
+        if (code := app(standalone_mode=False)) == INTERRUPTED:
+            return _say(INTERRUPTED_TEXT, INTERRUPTED)
+        return code or 0
     except (RequestError, TargetError, RunFolderError, ReplayError) as error:
         return _say(str(error), 2)
     except typer.Exit as leave:
@@ -61,7 +67,6 @@ def _guarded() -> int:
         if (shown := _usage_error(error)) is not None:
             return _say(shown, 2)
         raise
-    return 0
 
 
 def _usage_error(error: Exception) -> str | None:

@@ -125,8 +125,12 @@ def wipc_step(parameters: IopsParameters, capacity_bytes: int) -> Precondition:
         queue_depth=parameters.queue_depth,
         entropy_percent=parameters.entropy_percent,
     )
-    total = int(parameters.wipc_capacities * capacity_bytes) // 512 * 512
-    return Precondition(stimulus, Stop(bytes=max(total, 512)), Label("wipc"))
+    if parameters.wipc_capacities.is_integer():
+        total = int(parameters.wipc_capacities) * capacity_bytes
+    else:
+        # Whole logical blocks, also where these are larger than 512 bytes.
+        total = max(1, int(parameters.wipc_capacities * capacity_bytes) // (4 * KIB)) * 4 * KIB
+    return Precondition(stimulus, Stop(bytes=total), Label("wipc"))
 
 
 def point_step(parameters: IopsParameters, round_number: int, read_percent: int, block_bytes: int) -> Measure:
