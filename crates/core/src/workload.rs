@@ -100,7 +100,8 @@ impl Stimulus {
     }
 
     pub fn max_block(&self) -> Bytes {
-        Bytes(self.block_sizes.iter().map(|share| share.bytes).max().unwrap_or(0))
+        let used = self.block_sizes.iter().filter(|share| share.weight > 0);
+        Bytes(used.map(|share| share.bytes).max().unwrap_or(0))
     }
 
     /// Check everything that does not depend on the device.
@@ -293,16 +294,19 @@ impl RequestStream {
         Ok(())
     }
 
-    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). A
-    /// multiple of 4 KiB.
+    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). For a
+    /// sequential stimulus a whole number of passes over the range is one over each region; what is no whole number
+    /// of sectors there, and any other share, is rounded down to 4 KiB.
     pub fn share_of(&self, bytes: u64, threads: u64) -> u64 {
-        let part = match &self.plan {
-            Plan::Random(_) => bytes / threads,
+        let whole = |part: u64| part / 4096 * 4096;
+        match &self.plan {
+            Plan::Random(_) => whole(bytes / threads),
             Plan::Sequential { share, range, .. } => {
-                (u128::from(bytes) * u128::from(*share) / u128::from(*range)) as u64
+                let (product, range) = (u128::from(bytes) * u128::from(*share), u128::from(*range));
+                let part = (product / range) as u64;
+                if product.is_multiple_of(range) && part.is_multiple_of(SECTOR) { part } else { whole(part) }
             }
-        };
-        part / 4096 * 4096
+        }
     }
 
     /// The next request, or a shorter one where a sequential region ends: every LBA is reached, none twice.

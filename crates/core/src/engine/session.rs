@@ -25,6 +25,9 @@ pub struct Limits {
     pub block: Bytes,
 }
 
+/// Longest step or idle time: a year. Clocks of 64 bits then last for centuries of them.
+const MAX_NS: u64 = 366 * 24 * 3600 * 1_000_000_000;
+
 /// The result of one step, all workers merged.
 #[derive(Debug)]
 pub struct StepResult {
@@ -202,6 +205,10 @@ impl Session {
         if amount == 0 || interval_ns == 0 {
             return Err(StimulusError::Zero(if interval_ns == 0 { "interval_ns" } else { name }).into());
         }
+        if let Stop::Time { ns } = stop {
+            over("the step's ns", ns, MAX_NS)?;
+        }
+        over("interval_ns", interval_ns, MAX_NS)?;
         if let Stop::Bytes { bytes } = stop
             && !bytes.is_multiple_of(512)
         {
@@ -267,6 +274,9 @@ impl Session {
     /// Drain, then send the device nothing for `ns` of its clock.
     pub fn idle(&mut self, ns: u64) -> Result<(), Error> {
         self.ready()?;
+        if ns > MAX_NS {
+            return Err(StimulusError::OverLimit { what: "idle ns", asked: ns, limit: MAX_NS }.into());
+        }
         self.shared.clear();
         self.send(|| Command::Idle(ns))?;
         self.await_done()

@@ -99,7 +99,7 @@ impl SimDrive {
             active: 0,
             waiting: VecDeque::new(),
             cache_enabled: true,
-            buffer_free: (p.write_buffer_kib * 1024 / UNIT) as i64,
+            buffer_free: p.buffer_units(),
             buffer_waiting: VecDeque::new(),
             writes_on_link: 0,
             page_waiters: vec![],
@@ -130,8 +130,7 @@ impl SimDrive {
     /// Every law of conservation, checked in full: slow, for tests.
     pub fn check(&self) {
         self.ftl.check();
-        let capacity = self.parameters.write_buffer_kib * 1024 / UNIT;
-        assert!(self.buffer_free <= capacity as i64, "more left the buffer than entered it");
+        assert!(self.buffer_free <= self.parameters.buffer_units(), "more left the buffer than entered it");
     }
 
     /// Back to fresh out of the box. The drive must be idle; time goes on.
@@ -139,6 +138,9 @@ impl SimDrive {
         assert_eq!(self.active, 0, "a purge needs an idle drive");
         self.finish_background();
         self.ftl = new_ftl(&self.parameters)?;
+        // What was gathering in the open page is gone too.
+        self.buffer_free = self.parameters.buffer_units();
+        (self.write_commands, self.map_die) = (0, 0);
         Ok(())
     }
 

@@ -115,16 +115,21 @@ impl DriveParameters {
         check((2..=64).contains(&page_units), "planes", "all planes' pages together hold 2 to 64 units of 4 KiB")?;
         let page_kib = u64::from(self.planes) * self.page_bytes / 1024;
         check(self.write_buffer_kib >= page_kib, "write_buffer_kib", "must hold a page of every plane")?;
+        check(self.write_buffer_kib <= 64 << 20, "write_buffer_kib", "at most 64 GiB are possible")?;
         for (name, value) in self.positive_numbers() {
             check(value.is_finite() && (1e-6..=1e12).contains(&value), name, "a positive number is needed")?;
         }
         for (name, value) in self.delays() {
             check(value.is_finite() && (0.0..=1e7).contains(&value), name, "0 or a positive number is needed")?;
         }
+        let geometry = self.geometry();
+        let too_small = format!("too small for {} dies", self.dies);
+        check(geometry.superblocks >= LEAST_SUPERBLOCKS, "capacity_bytes", &too_small)?;
+        let physical = geometry.superblocks * geometry.units_per_superblock;
         check(
-            self.geometry().superblocks >= LEAST_SUPERBLOCKS,
+            physical < u64::from(u32::MAX),
             "capacity_bytes",
-            &format!("too small for {} dies", self.dies),
+            "at most 16 TiB of flash, spare included, can be simulated",
         )
     }
 
@@ -149,6 +154,11 @@ impl DriveParameters {
             ("write_latency_us", self.write_latency_us),
             ("rmw_us", self.rmw_us),
         ]
+    }
+
+    /// Units the write buffer holds.
+    pub fn buffer_units(&self) -> i64 {
+        (self.write_buffer_kib * 1024 / UNIT) as i64
     }
 
     pub fn capacity(&self) -> Bytes {
