@@ -21,7 +21,7 @@ def direction(ios: int, latency_ns: int = 1000) -> Direction:
     histogram = Histogram()
     if ios:
         histogram.record(latency_ns, ios)
-    return Direction(ios, ios * 4096, ios, ios * 4096, ios * latency_ns, histogram)
+    return Direction(ios, ios * 4096, ios, ios * 4096, ios * latency_ns, latency_ns if ios else 0, histogram)
 
 
 def measurement(iops: float, window_s: float = 60.0, gap_ns: int | None = 0, **changes: Any) -> Measurement:

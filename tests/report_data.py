@@ -129,7 +129,8 @@ class Drive:
                 histogram.record(latency_ns, count)
         self.samples += [sample for sample in samples if sample[1]]
         total_ns = sum(latency_ns * count for latency_ns, count in samples)
-        return Direction(ios, ios * block, ios - late, (ios - late) * block, total_ns, histogram)
+        slowest_ns = max((latency_ns for latency_ns, count in samples if count), default=0)
+        return Direction(ios, ios * block, ios - late, (ios - late) * block, total_ns, slowest_ns, histogram)
 
 
 def make_run(parameters: IopsParameters, **changes: Any) -> Run:

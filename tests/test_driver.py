@@ -29,9 +29,11 @@ def points(count: int) -> Generator[Step, Measurement | None, float]:
     return total
 
 
-def driver(path: Path, session: FakeSession, prepared: Prepared | None = None) -> tuple[Driver, FakeRig, FakeObserver]:
+def driver(
+    path: Path, session: FakeSession, prepared: Prepared | None = None, stop_on_error: bool = True
+) -> tuple[Driver, FakeRig, FakeObserver]:
     rig, observer = FakeRig(session, prepared), FakeObserver()
-    return Driver(rig, run_folder(path), observer, gap_limit_ms=1.0), rig, observer
+    return Driver(rig, run_folder(path), observer, gap_limit_ms=1.0, stop_on_error=stop_on_error), rig, observer
 
 
 def kinds(path: Path) -> list[Kind]:
@@ -110,10 +112,23 @@ def test_failed_ios_stop_the_run_and_are_counted(tmp_path: Path) -> None:
     assert len(read_journal(path)[0]) == 2, "the step that failed is evidence, and kept"
 
 
+def test_failures_between_the_windows_stop_the_run_too(tmp_path: Path) -> None:
+    """The engine reports a bridge I/O's failure with the next step, which itself was complete."""
+    path = tmp_path / "run"
+    late = measurement(1.0, errors=(IoErrors("read", errno.EIO, 1, 8),))
+    session = FakeSession(lambda number: late if number == 1 else measurement(5.0))
+    loop, _, _ = driver(path, session)
+    with pytest.raises(IoErrorStop, match="1 I/Os"):
+        loop.run(points(3))
+    assert len(session.started) == 2
+    assert kinds(path) == [Kind.IO_ERRORS, Kind.INTERRUPTED]
+
+
 def test_failed_ios_may_be_gone_over(tmp_path: Path) -> None:
     path = tmp_path / "run"
     bad = measurement(1.0, errors=(IoErrors("read", errno.EIO, 1, 8),))
-    loop, _, _ = driver(path, FakeSession(lambda number: bad if number == 1 else measurement(5.0)))
+    answers = FakeSession(lambda number: bad if number == 1 else measurement(5.0))
+    loop, _, _ = driver(path, answers, stop_on_error=False)
     loop.run(points(3))
     assert kinds(path) == [Kind.IO_ERRORS]
     assert read_run(path).state == "complete"

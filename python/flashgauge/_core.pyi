@@ -79,6 +79,9 @@ class Session:
     def describe(self) -> str:
         """JSON object: what the device is (parameters of a simulated drive)."""
 
+    def check(self, stimulus_json: str, stop_json: str) -> None:
+        """Whether a step could run on this device. Raises ValueError (which TargetError is) with the reason."""
+
     def start(self, stimulus_json: str, stop_json: str, interval_ns: int, stop_on_error: bool) -> None:
         """Publish the next step; the threads go over to it without a pause. Returns at once."""
 

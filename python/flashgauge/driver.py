@@ -1,7 +1,8 @@
 """The only loop that does things: step -> rig -> measurement -> back into the test.
 
-A finished step's measurement goes to the test first, and to the journal once the next step is running: the
-device is kept loaded while the host thinks. A crash can therefore lose one step, never the ones before it.
+A finished step's measurement goes to the test, the next step is started, and only then is the finished one told to
+the observer, judged and journaled: after a step that must drain, the device waits for nothing else. A crash can
+therefore lose one step, never the ones before it.
 """
 
 from __future__ import annotations
@@ -39,10 +40,9 @@ class IoErrorStop(OSError):
 
 @dataclass
 class _Finished:
-    """A measurement the test has seen and the journal has not."""
+    """A measurement the test has seen and nobody else yet."""
 
-    kind: str
-    label: Label
+    step: IoStep
     measurement: Measurement
 
 
@@ -63,7 +63,8 @@ class Driver:
         self.observer = observer
         self.gap_limit_ns = gap_limit_ms * 1e6
         self.stop_on_error = stop_on_error
-        self._unwritten: _Finished | None = None
+        self._finished: _Finished | None = None
+        self._judged: RoundJudged | None = None
 
     def run(self, spec: Spec) -> Any:
         """Execute the test to its end; returns its outcome.
@@ -73,7 +74,7 @@ class Driver:
         """
         try:
             outcome = self._run(spec)
-            self._write_journal()
+            self._settle()
             self.folder.update(state="complete", finished=now_text())
             return outcome
         except KeyboardInterrupt:
@@ -100,16 +101,17 @@ class Driver:
                     asked = f"write cache {'on' if enabled else 'off'}"
                     self._prepare(asked, "write_cache", partial(self.rig.set_write_cache, enabled))
                 case Idle(seconds=seconds):
-                    self._write_journal()
+                    self._settle()
                     self.rig.session.idle(seconds)
                 case RoundJudged():
-                    self.observer.round_judged(step)
+                    self._judged = step
                 case Disclose(disclosure=disclosure):
+                    self._settle()
                     self._disclose(disclosure)
 
     def _prepare(self, what: str, field: str, act: Callable[[], Prepared]) -> None:
+        self._settle()
         self.observer.preparing(what)
-        self._write_journal()
         prepared = act()
         self.folder.update(**{field: prepared.state})
         self._disclose(*prepared.disclosures)
@@ -117,18 +119,30 @@ class Driver:
     def _measure(self, step: IoStep) -> Measurement:
         session = self.rig.session
         session.start(step.stimulus.to_json(), step.stop.to_json(), INTERVAL_NS, self.stop_on_error)
+        self._settle()
         self.rig.telemetry.begin()
         self.observer.step_started(step)
-        self._write_journal()
         while (raw := session.wait(PROGRESS_S)) is None:
             ios, elapsed_ns = session.progress()
             self.observer.step_progress(step, ios, elapsed_ns / 1e9)
-        measurement = replace(_measurement(raw), host=self.rig.telemetry.end())
-        kind = "precondition" if isinstance(step, Precondition) else "measure"
-        self._unwritten = _Finished(kind, step.label, measurement)
-        self.observer.step_done(step, measurement)
-        self._judge_step(step, measurement)
+        measurement = _measurement(raw)
+        self._finished = _Finished(step, measurement)
+        if measurement.stop_reason != "complete" or (measurement.errors and self.stop_on_error):
+            self._settle()
         return measurement
+
+    def _settle(self) -> None:
+        """Journal the step that finished last, tell of it, and judge it."""
+        if self._finished is not None:
+            finished, self._finished = self._finished, None
+            step, measurement = finished.step, replace(finished.measurement, host=self.rig.telemetry.end())
+            kind = "precondition" if isinstance(step, Precondition) else "measure"
+            self.folder.append(kind, step.label, measurement)
+            self.observer.step_done(step, measurement)
+            self._judge_step(step, measurement)
+        if self._judged is not None:
+            judged, self._judged = self._judged, None
+            self.observer.round_judged(judged)
 
     def _judge_step(self, step: IoStep, measurement: Measurement) -> None:
         gap_ns = measurement.gap_ns
@@ -144,7 +158,7 @@ class Driver:
             )
         if measurement.errors:
             self._disclose(_errors(step.label, measurement))
-        if measurement.stop_reason == "io_error":
+        if measurement.errors and self.stop_on_error:
             first = measurement.errors[0]
             raise IoErrorStop(
                 first.errno,
@@ -157,11 +171,6 @@ class Driver:
         for disclosure in disclosures:
             self.observer.disclosed(disclosure)
 
-    def _write_journal(self) -> None:
-        if self._unwritten is not None:
-            finished, self._unwritten = self._unwritten, None
-            self.folder.append(finished.kind, finished.label, finished.measurement)
-
     def _end(self, state: str, message: str) -> None:
         """Record how the run ended. If even that fails, the journal on disk is whole all the same."""
         disclosure = Disclosure(
@@ -172,7 +181,9 @@ class Driver:
             invalidates=True,
         )
         try:
-            self._write_journal()
+            self._settle()
+        except IoErrorStop:
+            pass  # Already the reason, or told as a disclosure.
         finally:
             disclosures = (*self.folder.run.disclosures, disclosure)
             self.folder.update(state=state, finished=now_text(), error=message, disclosures=disclosures)

@@ -47,6 +47,8 @@ class RunRequest:
     settings: dict[str, str] = field(default_factory=dict)
     seed: int | None = None
     operator: str | None = None
+    auditor: str | None = None
+    sponsor: str | None = None
     stop_on_error: bool = True
 
 
@@ -76,9 +78,17 @@ def prepare(request: RunRequest) -> Prepared:
     seed = _seed(request, target)
     needs = SessionNeeds(parameters.thread_count, parameters.queue_depth, parameters.max_block_bytes, seed)
     folder = request.out or Path("runs") / _folder_name(test, target)
-    if folder.exists():
-        raise RequestError(f"{folder} exists; results are never overwritten: choose another --out")
+    _check_folder(folder)
     return Prepared(test, target, parameters, tuple(departures(parameters, standard)), needs, folder)
+
+
+def _check_folder(folder: Path) -> None:
+    """Found out now, not when the device is open and a file for it has been made."""
+    if os.path.lexists(folder):
+        raise RequestError(f"{folder} exists; results are never overwritten: choose another --out")
+    parent = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise RequestError(f"{folder} cannot be made: {parent} is not a folder you may write to; choose another --out")
 
 
 def _seed(request: RunRequest, target: Target) -> int:
@@ -110,7 +120,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
     with contextlib.closing(rig):
         capacity = rig.session.range_bytes
         parameters = prepared.parameters
-        _check_blocks(parameters, rig)
+        _check_steps(prepared, rig, capacity)
         disclosures = (*rig.disclosures(), *prepared.disclosures)
         run = _run(request, prepared, rig, disclosures)
         try:
@@ -131,14 +141,13 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
             return driver.run(prepared.test.spec(parameters, capacity))
 
 
-def _check_blocks(parameters: Any, rig: Rig) -> None:
-    """Hours of pre-conditioning come before the first small I/O: find out now whether the drive can do it."""
-    logical = rig.dut.logical_block_bytes
-    if parameters.min_block_bytes < logical:
-        raise RequestError(
-            f"{rig.dut.target} has logical blocks of {logical} bytes and cannot do I/O of "
-            f"{parameters.min_block_bytes}: leave those out with --set block_sizes_kib=..., which is disclosed"
-        )
+def _check_steps(prepared: Prepared, rig: Rig, capacity_bytes: int) -> None:
+    """Hours of pre-conditioning come before the last small I/O: find out now whether the device can do all of it."""
+    for step in prepared.test.samples(prepared.parameters, capacity_bytes):
+        try:
+            rig.session.check(step.stimulus.to_json(), step.stop.to_json())
+        except ValueError as error:
+            raise RequestError(f"{rig.dut.target} cannot do {step.label}: {error}") from error
 
 
 def _run(request: RunRequest, prepared: Prepared, rig: Rig, disclosures: tuple[Disclosure, ...]) -> Run:
@@ -154,6 +163,8 @@ def _run(request: RunRequest, prepared: Prepared, rig: Rig, disclosures: tuple[D
         software={"flashgauge": flashgauge.__version__, "python": python_version(), "pts": flashgauge.PTS_VERSION},
         started=now_text(),
         operator=request.operator,
+        auditor=request.auditor,
+        sponsor=request.sponsor,
         device_description=description,
         disclosures=disclosures,
     )

@@ -16,15 +16,20 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads or writes of one step. `ios` were issued in the window: the histogram and the latency sum hold them all.
-    `window_ios` were completed in the window: IOPS counts them. The two differ at both ends: I/Os issued in the
-    hand-over before the window complete in it, and the last ones issued complete after it."""
+    """Reads or writes of one step.
+
+    `ios` were issued in the window: the histogram and the latency sum hold them all; `latency_max_ns` is exact, where
+    the histogram rounds to three digits. `window_ios` were completed in the window: IOPS counts them. The two differ
+    at both ends: I/Os issued in the hand-over before the window complete in it, and the last ones issued complete
+    after it.
+    """
 
     ios: int
     bytes: int
     window_ios: int
     window_bytes: int
     latency_sum_ns: int
+    latency_max_ns: int
     counts: Histogram | str
 
     @classmethod
@@ -165,16 +170,13 @@ class Measurement:
         return (self.read.latency_sum_ns + self.write.latency_sum_ns) / self.ios if self.ios else None
 
     @property
+    def mrt_ns(self) -> int | None:
+        """Maximum response time, exact; None when there was no I/O."""
+        return max(self.read.latency_max_ns, self.write.latency_max_ns) if self.ios else None
+
+    @property
     def histogram(self) -> Histogram:
         """Reads and writes merged, anew each time."""
         merged = self.read.histogram.copy()
         merged.add(self.write.histogram)
         return merged
-
-
-def merged_histogram(measurements: list[Measurement]) -> Histogram:
-    """All latencies of several measurements in one histogram: percentiles of a window come from here."""
-    merged = Histogram()
-    for measurement in measurements:
-        merged.add(measurement.histogram)
-    return merged

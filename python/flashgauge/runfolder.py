@@ -76,6 +76,7 @@ class Run:
     finished: str | None = None
     error: str | None = None
     operator: str | None = None
+    sponsor: str | None = None
     auditor: str | None = None
     purge_method: str | None = None
     write_cache: str | None = None
@@ -124,6 +125,7 @@ class RunFolder:
         self._journal = os.open(path / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._sequence = 0
         sync_folder(path)
+        sync_folder(path.parent)
 
     def append(self, kind: str, label: Label, measurement: Measurement) -> None:
         """Add one measurement and fsync. Raises OSError (full disk), leaving all earlier lines whole."""

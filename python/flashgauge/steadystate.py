@@ -60,7 +60,7 @@ class Verdict:
 
     @property
     def slope_percent(self) -> float:
-        """Excursion of the fitted line over the window, percent of the average (7.3.4)."""
+        """Excursion of the fitted line over the window, percent of the average (7.3.4); nan for an average of 0."""
         return 100 * self.slope_excursion / self.average if self.average else nan
 
     @property

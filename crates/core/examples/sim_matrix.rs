@@ -48,7 +48,7 @@ fn main() -> Result<(), Error> {
                 let at = Instant::now();
                 let stop = Stop::Time { ns: (seconds * 1e9) as u64 };
                 let result = run(&mut session, Access::Random, kib, read, stop)?;
-                let ios = result.recorder.ios() as f64;
+                let ios = (result.recorder.read.window_ios + result.recorder.write.window_ios) as f64;
                 print!(" {:>9.1} ({:>4.1}M/s)", ios / seconds, ios / at.elapsed().as_secs_f64() / 1e6);
             }
             println!();

@@ -9,7 +9,7 @@ pub enum StimulusError {
     Percent(&'static str),
     #[error("{0} must be at least 1")]
     Zero(&'static str),
-    #[error("block size {0} bytes: a positive multiple of 512 is needed")]
+    #[error("{0} bytes: a positive multiple of the logical block (512 bytes or more) is needed")]
     BlockSize(u64),
     #[error("alignment {0} bytes: a positive multiple of 512 is needed")]
     Alignment(u64),

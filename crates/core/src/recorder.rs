@@ -27,12 +27,22 @@ pub struct Tally {
     pub window_ios: u64,
     pub window_bytes: u64,
     pub latency_sum_ns: u64,
+    /// Exact, where the histogram knows three digits.
+    pub latency_max_ns: u64,
     pub histogram: Histogram<u64>,
 }
 
 impl Tally {
     fn new() -> Self {
-        Self { ios: 0, bytes: 0, window_ios: 0, window_bytes: 0, latency_sum_ns: 0, histogram: latency_histogram() }
+        Self {
+            ios: 0,
+            bytes: 0,
+            window_ios: 0,
+            window_bytes: 0,
+            latency_sum_ns: 0,
+            latency_max_ns: 0,
+            histogram: latency_histogram(),
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -41,6 +51,7 @@ impl Tally {
         self.window_ios += other.window_ios;
         self.window_bytes += other.window_bytes;
         self.latency_sum_ns += other.latency_sum_ns;
+        self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
         self.histogram.add(&other.histogram).expect("both histograms grow");
     }
 }
@@ -137,6 +148,7 @@ impl Recorder {
             tally.ios += 1;
             tally.bytes += bytes.0;
             tally.latency_sum_ns += latency;
+            tally.latency_max_ns = tally.latency_max_ns.max(latency);
             // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
             tally.histogram.record(latency.max(1)).expect("the histogram grows");
         }

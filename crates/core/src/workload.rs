@@ -295,16 +295,15 @@ impl RequestStream {
     }
 
     /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). For a
-    /// sequential stimulus a whole number of passes over the range is one over each region; what is no whole number
-    /// of sectors there, and any other share, is rounded down to 4 KiB.
+    /// sequential stimulus a whole number of passes over the range is one over each region; any other share is
+    /// rounded down to 4 KiB.
     pub fn share_of(&self, bytes: u64, threads: u64) -> u64 {
         let whole = |part: u64| part / 4096 * 4096;
         match &self.plan {
             Plan::Random(_) => whole(bytes / threads),
             Plan::Sequential { share, range, .. } => {
-                let (product, range) = (u128::from(bytes) * u128::from(*share), u128::from(*range));
-                let part = (product / range) as u64;
-                if product.is_multiple_of(range) && part.is_multiple_of(SECTOR) { part } else { whole(part) }
+                let part = (u128::from(bytes) * u128::from(*share) / u128::from(*range)) as u64;
+                if bytes.is_multiple_of(range * SECTOR) { part } else { whole(part) }
             }
         }
     }

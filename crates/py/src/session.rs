@@ -102,10 +102,13 @@ impl Session {
         &self.description
     }
 
+    fn check(&self, stimulus_json: &str, stop_json: &str) -> PyResult<()> {
+        let (stimulus, stop) = step(stimulus_json, stop_json)?;
+        self.lock().check(&stimulus, stop, 1).map_err(to_python)
+    }
+
     fn start(&self, stimulus_json: &str, stop_json: &str, interval_ns: u64, stop_on_error: bool) -> PyResult<()> {
-        let stimulus = Stimulus::from_json(stimulus_json).map_err(|error| to_python(error.into()))?;
-        let stop: Stop = serde_json::from_str(stop_json)
-            .map_err(|error| to_python(StimulusError::Format(error.to_string()).into()))?;
+        let (stimulus, stop) = step(stimulus_json, stop_json)?;
         self.lock().start(stimulus, stop, interval_ns, stop_on_error).map_err(to_python)
     }
 
@@ -151,6 +154,13 @@ impl Session {
     }
 }
 
+fn step(stimulus_json: &str, stop_json: &str) -> PyResult<(Stimulus, Stop)> {
+    let stimulus = Stimulus::from_json(stimulus_json).map_err(|error| to_python(error.into()))?;
+    let stop =
+        serde_json::from_str(stop_json).map_err(|error| to_python(StimulusError::Format(error.to_string()).into()))?;
+    Ok((stimulus, stop))
+}
+
 /// The fields of `flashgauge.measurement.Measurement`.
 fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
@@ -192,6 +202,7 @@ fn direction(py: Python<'_>, tally: Tally) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("window_ios", tally.window_ios)?;
     dict.set_item("window_bytes", tally.window_bytes)?;
     dict.set_item("latency_sum_ns", tally.latency_sum_ns)?;
+    dict.set_item("latency_max_ns", tally.latency_max_ns)?;
     dict.set_item("histogram", Histogram { inner: tally.histogram }.into_pyobject(py)?)?;
     Ok(dict)
 }

@@ -57,22 +57,21 @@ def _guarded() -> int:
         return _say(
             "interrupted; what was measured is in the run folder (see: flashgauge show, flashgauge report)", 130
         )
-    except BrokenPipeError:
-        return 1
     except OSError as error:
         return _say(error.strerror and f"{error.strerror}{f': {error.filename}' if error.filename else ''}", 1, error)
     except RuntimeError as error:
         return _say(str(error), 1)
     except Exception as error:
         if (shown := _usage_error(error)) is not None:
-            return _say(shown, 2)
+            # Without arguments there is no message: the help has been printed.
+            return _say(shown, 2) if shown else 2
         raise
 
 
 def _usage_error(error: Exception) -> str | None:
     """The message of a wrong command line (typer raises click's exceptions)."""
     message = getattr(error, "format_message", None)
-    return message() if callable(message) else None
+    return (message() or "") if callable(message) else None
 
 
 def _say(message: str | None, code: int, error: Exception | None = None) -> int:

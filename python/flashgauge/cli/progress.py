@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import sys
 import time
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -36,7 +39,59 @@ class CliObserver(RunObserver, Protocol):
 
 
 def observer_for(json_lines: bool) -> CliObserver:
-    return JsonObserver() if json_lines else TerminalObserver(Console())
+    return QuietOnFailure(JsonObserver() if json_lines else TerminalObserver(Console()))
+
+
+class QuietOnFailure:
+    """Passes everything on until that fails once, then falls silent: a closed pipe must not end a run of hours."""
+
+    def __init__(self, inner: CliObserver) -> None:
+        self._inner: CliObserver | None = inner
+
+    def _tell(self, name: str, *arguments: Any) -> None:
+        if self._inner is None:
+            return
+        try:
+            getattr(self._inner, name)(*arguments)
+        except (OSError, SystemExit):  # rich answers a broken pipe by leaving the program
+            self._inner = None
+            # What is left in the buffers cannot be written either: without this, Python complains when it ends.
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def folder(self, path: Path) -> None:
+        self._tell("folder", path)
+
+    def begin(self, extent: Extent, virtual_time: bool, run: Run) -> None:
+        self._tell("begin", extent, virtual_time, run)
+
+    def preparing(self, what: str) -> None:
+        self._tell("preparing", what)
+
+    def step_started(self, step: IoStep) -> None:
+        self._tell("step_started", step)
+
+    def step_progress(self, step: IoStep, ios: int, elapsed_s: float) -> None:
+        self._tell("step_progress", step, ios, elapsed_s)
+
+    def step_done(self, step: IoStep, measurement: Measurement) -> None:
+        self._tell("step_done", step, measurement)
+
+    def round_judged(self, judged: RoundJudged) -> None:
+        self._tell("round_judged", judged)
+
+    def disclosed(self, disclosure: Disclosure) -> None:
+        self._tell("disclosed", disclosure)
+
+    def reports(self, paths: list[Path]) -> None:
+        self._tell("reports", paths)
+
+    def __enter__(self) -> Self:
+        self._tell("__enter__")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._tell("__exit__", *error)
 
 
 class _Common:
@@ -88,7 +143,8 @@ class JsonObserver(_Common):
         self._last_s = 0.0
 
     def _say(self, event: str, **facts: Any) -> None:
-        print(json.dumps({"event": event, "elapsed_s": round(self.elapsed_s, 3), **facts}), flush=True)
+        line = {"event": event, "elapsed_s": round(self.elapsed_s, 3), **facts}
+        print(json.dumps(line, allow_nan=False), flush=True)
 
     def begin(self, extent: Extent, virtual_time: bool, run: Run) -> None:
         super().begin(extent, virtual_time, run)
@@ -124,7 +180,11 @@ class JsonObserver(_Common):
     def round_judged(self, judged: RoundJudged) -> None:
         self._judged(judged)
         verdicts = {
-            name: {"steady": verdict.steady, "average_iops": verdict.average, "slope_percent": verdict.slope_percent}
+            name: {
+                "steady": verdict.steady,
+                "average_iops": verdict.average,
+                "slope_percent": verdict.slope_percent if verdict.average else None,
+            }
             for name, verdict in judged.verdicts.items()
         }
         last = {name: values[-1] for name, values in judged.values.items()}

@@ -37,6 +37,8 @@ def run(
         int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of the random LBAs; stored in the run.")
     ] = None,
     operator: Annotated[str | None, typer.Option(help="Test operator's name, for the report.")] = None,
+    auditor: Annotated[str | None, typer.Option(help="Auditor's name, for the report.")] = None,
+    sponsor: Annotated[str | None, typer.Option(help="Test sponsor, for the report.")] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
     ] = False,
@@ -44,7 +46,17 @@ def run(
 ) -> None:
     """Run a test of the standard: purge, pre-condition, drive to steady state, measure, report."""
     request = RunRequest(
-        test, target, device_class, out, consent, _settings(setting or []), seed, operator, not keep_going
+        test,
+        target,
+        device_class,
+        out,
+        consent,
+        _settings(setting or []),
+        seed,
+        operator=operator,
+        auditor=auditor,
+        sponsor=sponsor,
+        stop_on_error=not keep_going,
     )
     prepared = prepare(request)
     with observer_for(json) as observer:

@@ -89,7 +89,7 @@ def _measurement_row(entry: Entry) -> dict[str, Any]:
         "throughput_mb_per_s": m.mb_per_s,
         "latency_mean_ns": m.art_ns,
         **{f"latency_{name}_ns": merged.quantile_ns(q) if m.ios else None for name, q in QUANTILES.items()},
-        "latency_max_ns": merged.max_ns if m.ios else None,
+        "latency_max_ns": m.mrt_ns,
         **_direction_columns("read", m.read),
         **_direction_columns("write", m.write),
         "submitted_ios": m.submitted_ios,
@@ -113,7 +113,7 @@ def _direction_columns(name: str, direction: Direction) -> dict[str, Any]:
         f"{name}_window_bytes": direction.window_bytes,
         f"{name}_latency_mean_ns": direction.latency_sum_ns / direction.ios if direction.ios else None,
         f"{name}_latency_p99_ns": direction.histogram.quantile_ns(0.99) if direction.ios else None,
-        f"{name}_latency_max_ns": direction.histogram.max_ns if direction.ios else None,
+        f"{name}_latency_max_ns": direction.latency_max_ns if direction.ios else None,
     }
 
 

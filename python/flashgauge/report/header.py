@@ -27,7 +27,7 @@ def build_header(run: Run, test: Test, part: TestPart, folder: str, report_time:
         revision=revision(run),
         vendor=known(run.dut.manufacturer),
         model=known(run.dut.model),
-        sponsor=known(run.operator),
+        sponsor=known(run.sponsor),
         blocks=(
             Block("Test Platform", _platform(run, folder)),
             Block("Device Under Test", _device(run)),

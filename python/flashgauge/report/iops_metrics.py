@@ -90,9 +90,8 @@ def point_metrics(measurements: Sequence[Measurement]) -> PointMetrics:
     latency_sum_ns = sum(m.read.latency_sum_ns + m.write.latency_sum_ns for m in measurements)
     merged = Histogram()
     for measurement in measurements:
-        # Not Measurement.histogram: it would keep a merged copy of each, hundreds of kB, alive.
-        merged.add(measurement.read.histogram)
-        merged.add(measurement.write.histogram)
+        merged.add(measurement.histogram)
+    mrt_ns = max((m.mrt_ns for m in measurements if m.mrt_ns is not None), default=None)
     iops = _mean([m.iops for m in measurements])
     power_w = _host_mean(measurements, lambda m: m.host.power_w)
     return PointMetrics(
@@ -100,8 +99,9 @@ def point_metrics(measurements: Sequence[Measurement]) -> PointMetrics:
         mb_per_s=_mean([m.mb_per_s for m in measurements]),
         ios=ios,
         art_ms=latency_sum_ns / ios / 1e6 if ios else None,
-        p99999_ms=merged.quantile_ns(FIVE_NINES) / 1e6 if ios else None,
-        mrt_ms=merged.max_ns / 1e6 if ios else None,
+        # A histogram knows three digits: its value may lie a little above the slowest I/O.
+        p99999_ms=None if mrt_ns is None else min(merged.quantile_ns(FIVE_NINES), mrt_ns) / 1e6,
+        mrt_ms=None if mrt_ns is None else mrt_ns / 1e6,
         power_mw=None if power_w is None else power_w * 1e3,
         iops_per_w=iops / power_w if power_w else None,
         cpu_system_percent=_host_mean(measurements, lambda m: m.host.cpu_system_percent),

@@ -16,6 +16,7 @@ from flashgauge.steadystate import WINDOW_ROUNDS, Verdict, judge_last
 from flashgauge.steps import (
     KIB,
     Disclose,
+    IoStep,
     Label,
     Measure,
     Precondition,
@@ -86,10 +87,6 @@ class IopsParameters:
         return [(read, int(kib * KIB)) for read in self.read_percents for kib in self.block_sizes_kib]
 
     @property
-    def min_block_bytes(self) -> int:
-        return int(min(*self.block_sizes_kib, self.wipc_block_kib) * KIB)
-
-    @property
     def max_block_bytes(self) -> int:
         return int(max(*self.block_sizes_kib, self.wipc_block_kib) * KIB)
 
@@ -145,6 +142,12 @@ def point_step(parameters: IopsParameters, round_number: int, read_percent: int,
         entropy_percent=parameters.entropy_percent,
     )
     return Measure(stimulus, Stop(seconds=parameters.point_s), Label("round", round_number, read_percent, block_bytes))
+
+
+def samples(parameters: IopsParameters, capacity_bytes: int) -> list[IoStep]:
+    """One step of each kind the test will ask for, to check them against the device beforehand."""
+    points = [point_step(parameters, 1, read_percent, block_bytes) for read_percent, block_bytes in parameters.points]
+    return [wipc_step(parameters, capacity_bytes), *points]
 
 
 def iops(parameters: IopsParameters, capacity_bytes: int) -> Generator[Step, Measurement | None, IopsOutcome]:

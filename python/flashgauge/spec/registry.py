@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashgauge.measurement import Measurement
-from flashgauge.spec.iops import IopsParameters, iops
+from flashgauge.spec.iops import IopsParameters, iops, samples
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.steadystate import WINDOW_ROUNDS
-from flashgauge.steps import Step
+from flashgauge.steps import IoStep, Step
 
 Spec = Generator[Step, Measurement | None, Any]
 
@@ -29,7 +29,7 @@ class Extent:
 @dataclass(frozen=True)
 class Test:
     """`parameters(device_class)` gives the standard's parameters, `spec(parameters, capacity_bytes)` the steps,
-    `extent(parameters, capacity_bytes)` their number."""
+    `extent(parameters, capacity_bytes)` their number, `samples(parameters, capacity_bytes)` one of each kind."""
 
     __test__ = False  # not a pytest class
 
@@ -40,6 +40,7 @@ class Test:
     parameters_type: type
     spec: Callable[[Any, int], Spec]
     extent: Callable[[Any, int], Extent]
+    samples: Callable[[Any, int], list[IoStep]]
 
 
 def _iops_extent(parameters: IopsParameters, capacity_bytes: int) -> Extent:
@@ -53,5 +54,5 @@ def _iops_extent(parameters: IopsParameters, capacity_bytes: int) -> Extent:
 
 
 TESTS: dict[str, Test] = {
-    "iops": Test("iops", "IOPS", "7", IopsParameters.standard, IopsParameters, iops, _iops_extent),
+    "iops": Test("iops", "IOPS", "7", IopsParameters.standard, IopsParameters, iops, _iops_extent, samples),
 }

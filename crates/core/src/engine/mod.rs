@@ -3,6 +3,7 @@
 mod clock;
 mod device;
 mod null;
+mod progress;
 mod protocol;
 mod session;
 mod uring;

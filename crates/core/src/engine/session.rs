@@ -189,7 +189,8 @@ impl Session {
         }
     }
 
-    fn check(&self, stimulus: &Stimulus, stop: Stop, interval_ns: u64) -> Result<(), Error> {
+    /// Whether a step could run on this device: everything that can be known before its first I/O.
+    pub fn check(&self, stimulus: &Stimulus, stop: Stop, interval_ns: u64) -> Result<(), Error> {
         stimulus.validate()?;
         let over = |what, asked: u64, limit: u64| {
             if asked > limit { Err(StimulusError::OverLimit { what, asked, limit }) } else { Ok(()) }
@@ -210,7 +211,7 @@ impl Session {
         }
         over("interval_ns", interval_ns, MAX_NS)?;
         if let Stop::Bytes { bytes } = stop
-            && !bytes.is_multiple_of(512)
+            && !bytes.is_multiple_of(self.target.as_ref().map_or(512, |target| target.logical_block().0))
         {
             return Err(StimulusError::BlockSize(bytes).into());
         }

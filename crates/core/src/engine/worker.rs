@@ -16,65 +16,19 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use super::device::{Completion, Control, Device};
+use super::progress::{Current, Lane, Slot};
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use crate::error::{DeviceError, Error};
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Operation, RequestStream, Stop};
 
+/// A hand-over that takes longer stops issuing until it is over: a device that serves the new step's I/Os first
+/// might otherwise never return the old ones.
+const HANDOVER_LIMIT_NS: u64 = 5_000_000_000;
+
 /// A device that returns nothing for so long while it drains is given up.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
-
-#[derive(Debug)]
-struct Lane {
-    stream: RequestStream,
-    active: bool,
-    /// Left to issue of an exact stop; without meaning for a timed one.
-    left: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    lane: u32,
-    /// Position in the lane's queue: used while below the queue depth.
-    depth: u32,
-    busy: bool,
-    /// Number of the step that counts this I/O; bridge I/Os have none.
-    step: Option<u64>,
-    operation: Operation,
-    bytes: Bytes,
-    lba: u64,
-    submitted: Nanos,
-}
-
-/// The step under way, as one worker sees it.
-struct Current {
-    plan: Arc<StepPlan>,
-    recorder: Recorder,
-    began: Nanos,
-    /// I/Os of earlier steps still outstanding; the window opens when there are none.
-    foreign: u64,
-    open: bool,
-    /// `Nanos::MAX` until the window is open, and for exact stops.
-    window_end: Nanos,
-    /// I/Os of this step not completed yet.
-    pending: u64,
-    submitted_ios: u64,
-    before: Before,
-    first_submit: Option<Nanos>,
-    bridge_ios_before: u64,
-    reported: bool,
-}
-
-impl Current {
-    fn open(&mut self, at: Nanos) {
-        self.open = true;
-        if let Stop::Time { ns } = self.plan.stop {
-            self.window_end = Nanos(at.0 + ns);
-        }
-        self.recorder.open(at, self.window_end);
-    }
-}
 
 pub struct WorkerSetup {
     pub first_thread: u32,
@@ -209,6 +163,7 @@ impl<D: Device> Worker<D> {
             began: now,
             foreign: self.outstanding,
             open: false,
+            held: false,
             window_end: Nanos::MAX,
             pending: 0,
             submitted_ios: 0,
@@ -224,12 +179,18 @@ impl<D: Device> Worker<D> {
         self.current = Some(current);
         self.mailbox.ios.store(0, Ordering::Relaxed);
         self.mailbox.elapsed_ns.store(0, Ordering::Relaxed);
+        self.fill(now)?;
+        self.report_if_finished();
+        Ok(())
+    }
+
+    /// Issue in every empty slot that the step uses.
+    fn fill(&mut self, now: Nanos) -> Result<(), Error> {
         for slot in 0..self.slots.len() as u32 {
             if !self.slots[slot as usize].busy {
                 self.issue(slot, now)?;
             }
         }
-        self.report_if_finished();
         Ok(())
     }
 
@@ -266,6 +227,10 @@ impl<D: Device> Worker<D> {
             return Ok(());
         }
         if self.shared.reason() != StopReason::Complete {
+            return Ok(());
+        }
+        if !current.open && now.since(current.began) > HANDOVER_LIMIT_NS {
+            current.held = true;
             return Ok(());
         }
         let counted = match current.plan.stop {
@@ -343,6 +308,11 @@ impl<D: Device> Worker<D> {
             }
         }
         self.done.clear();
+        if let Some(current) = self.current.as_mut().filter(|current| current.held && current.open) {
+            current.held = false;
+            let now = self.device.now();
+            self.fill(now)?;
+        }
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use super::command::{Command, LinkRate};
 use super::events::{Calendar, Event};
 use super::flash::{Flash, FlashTimes, Job};
 use super::ftl::{FlashWork, Ftl};
+use super::memory::fresh_ftl;
 use super::params::{DriveParameters, UNIT};
 use crate::engine::{Completion, Control, Device};
 use crate::error::{DeviceError, Error, TargetError};
@@ -73,7 +74,7 @@ impl SimDrive {
     /// A drive fresh out of the box, its write cache enabled, for slots 0..`max_slots`.
     pub fn new(parameters: DriveParameters, max_slots: u32) -> Result<Self, TargetError> {
         let geometry = parameters.geometry();
-        let ftl = new_ftl(&parameters)?;
+        let ftl = fresh_ftl(&parameters)?;
         let ns = |us: f64| (us * 1e3).round() as u64;
         let unit_ns = |units: u64| (units as f64 * UNIT as f64 * 1e3 / parameters.channel_mb_per_s).round() as u64;
         let times = FlashTimes {
@@ -137,7 +138,7 @@ impl SimDrive {
     pub fn purge(&mut self) -> Result<(), TargetError> {
         assert_eq!(self.active, 0, "a purge needs an idle drive");
         self.finish_background();
-        self.ftl = new_ftl(&self.parameters)?;
+        self.ftl = fresh_ftl(&self.parameters)?;
         // What was gathering in the open page is gone too.
         self.buffer_free = self.parameters.buffer_units();
         (self.write_commands, self.map_die) = (0, 0);
@@ -386,15 +387,6 @@ impl SimDrive {
             }
         }
     }
-}
-
-fn new_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
-    let memory = |e: std::io::Error| TargetError::Unusable {
-        path: "simulated drive".into(),
-        problem: format!("no memory for the mapping tables ({e})"),
-        cure: "simulate a smaller drive, for example ?capacity=16GiB".into(),
-    };
-    Ftl::new(parameters.geometry(), parameters.gc_reserve_superblocks).map_err(memory)
 }
 
 impl Device for SimDrive {

@@ -8,50 +8,16 @@
 
 use std::collections::VecDeque;
 
-use bytemuck::{cast_slice, cast_slice_mut};
-use memmap2::{Advice, MmapMut};
-
 use super::divisor::Divisor;
+use super::memory::{NONE, Table};
 use super::params::Geometry;
 use super::prefetch::prefetch;
-
-/// A logical unit that was never written, or a physical one that holds nothing.
-const NONE: u32 = u32::MAX;
 
 /// How many units ahead of collection map entries are fetched.
 const COLLECT_AHEAD: u64 = 32;
 
 /// With fewer free superblocks than this, collection goes first: both frontiers may need a new one.
 const LEAST_FREE: usize = 2;
-
-/// A table of u32 in huge pages where the kernel gives them: every lookup of a random unit is a cache miss, and
-/// with small pages a TLB miss as well.
-struct Table(MmapMut);
-
-impl Table {
-    fn new(entries: u64) -> std::io::Result<Self> {
-        let mut map = MmapMut::map_anon(usize::try_from(entries * 4).expect("64-bit host"))?;
-        // Advice only: without huge pages the table is slower, nothing else.
-        let _ = map.advise(Advice::HugePage);
-        cast_slice_mut::<u8, u32>(&mut map).fill(NONE);
-        Ok(Self(map))
-    }
-
-    #[inline]
-    fn get(&self, index: u64) -> u32 {
-        cast_slice::<u8, u32>(&self.0)[index as usize]
-    }
-
-    #[inline]
-    fn prefetch(&self, index: u64) {
-        prefetch(cast_slice::<u8, u32>(&self.0), index as usize);
-    }
-
-    #[inline]
-    fn set(&mut self, index: u64, value: u32) {
-        cast_slice_mut::<u8, u32>(&mut self.0)[index as usize] = value;
-    }
-}
 
 /// What must be done to flash. `page` is the physical page number; its die is page mod dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

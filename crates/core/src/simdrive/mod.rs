@@ -9,6 +9,7 @@ mod drive;
 mod events;
 mod flash;
 mod ftl;
+mod memory;
 mod params;
 mod prefetch;
 

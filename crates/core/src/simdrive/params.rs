@@ -173,8 +173,7 @@ impl DriveParameters {
         let units_per_page = u64::from(self.planes) * self.page_bytes / UNIT;
         let row = units_per_page * u64::from(self.dies);
         let physical = (units as f64 * (1.0 + self.over_provisioning)).ceil() as u64;
-        let pages = (physical / (row * WANTED_SUPERBLOCKS)).clamp(4, u64::from(self.pages_per_block));
-        let pages = pages.min(u64::from(self.pages_per_block));
+        let pages = (physical / (row * WANTED_SUPERBLOCKS)).max(4).min(u64::from(self.pages_per_block));
         let units_per_superblock = row * pages;
         // Two frontiers are open and the reserve is free, on top of the spare capacity proper.
         let superblocks = physical.div_ceil(units_per_superblock) + u64::from(self.gc_reserve_superblocks) + 2;

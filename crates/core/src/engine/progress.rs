@@ -1,0 +1,61 @@
+//! Where a worker is: its lanes, what is outstanding in each slot, and the step under way.
+
+use std::sync::Arc;
+
+use super::protocol::{Before, StepPlan};
+use crate::recorder::Recorder;
+use crate::units::{Bytes, Nanos};
+use crate::workload::{Operation, RequestStream, Stop};
+
+#[derive(Debug)]
+pub struct Lane {
+    pub stream: RequestStream,
+    pub active: bool,
+    /// Left to issue of an exact stop; without meaning for a timed one.
+    pub left: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Slot {
+    pub lane: u32,
+    /// Position in the lane's queue: used while below the queue depth.
+    pub depth: u32,
+    pub busy: bool,
+    /// Number of the step that counts this I/O; bridge I/Os have none.
+    pub step: Option<u64>,
+    pub operation: Operation,
+    pub bytes: Bytes,
+    pub lba: u64,
+    pub submitted: Nanos,
+}
+
+/// The step under way, as one worker sees it.
+pub struct Current {
+    pub plan: Arc<StepPlan>,
+    pub recorder: Recorder,
+    pub began: Nanos,
+    /// I/Os of earlier steps still outstanding; the window opens when there are none.
+    pub foreign: u64,
+    pub open: bool,
+    /// Slots are empty because the hand-over took too long; to be filled when it is over.
+    pub held: bool,
+    /// `Nanos::MAX` until the window is open, and for exact stops.
+    pub window_end: Nanos,
+    /// I/Os of this step not completed yet.
+    pub pending: u64,
+    pub submitted_ios: u64,
+    pub before: Before,
+    pub first_submit: Option<Nanos>,
+    pub bridge_ios_before: u64,
+    pub reported: bool,
+}
+
+impl Current {
+    pub fn open(&mut self, at: Nanos) {
+        self.open = true;
+        if let Stop::Time { ns } = self.plan.stop {
+            self.window_end = Nanos(at.0 + ns);
+        }
+        self.recorder.open(at, self.window_end);
+    }
+}
