@@ -56,6 +56,7 @@ def test_order_of_the_steps() -> None:
 def test_independent_preconditioning_is_twice_the_capacity_in_sequence() -> None:
     (wipc,) = [step for step in played(ENTERPRISE, lambda label: 1.0)[0] if isinstance(step, Precondition)]
     assert wipc.stop.bytes == 400 * GB
+    assert wipc.stop.keep_loaded, "clause 4: no delay between pre-conditioning and test"
     assert wipc.stimulus.access == "sequential"
     assert wipc.stimulus.block_sizes == ((128 * KIB, 1),)
     assert wipc.stimulus.read_percent == 0

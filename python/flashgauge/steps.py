@@ -76,11 +76,16 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Stop:
-    """When a step ends: exactly one of a time, a number of bytes, a number of I/Os."""
+    """When a step ends: exactly one of a time, a number of bytes, a number of I/Os.
+
+    `keep_loaded`: after its bytes, the step's I/O goes on uncounted until the next step is there, so that the device
+    does not idle; without it the device has had exactly so many bytes when the step ends. A timed step always goes on.
+    """
 
     seconds: float | None = None
     bytes: int | None = None
     ios: int | None = None
+    keep_loaded: bool = False
 
     def __post_init__(self) -> None:
         given = [value for value in (self.seconds, self.bytes, self.ios) if value is not None]
@@ -91,7 +96,7 @@ class Stop:
         if self.seconds is not None:
             return json.dumps({"kind": "time", "ns": round(self.seconds * 1e9)})
         if self.bytes is not None:
-            return json.dumps({"kind": "bytes", "bytes": self.bytes})
+            return json.dumps({"kind": "fill" if self.keep_loaded else "bytes", "bytes": self.bytes})
         return json.dumps({"kind": "ios", "ios": self.ios})
 
 

@@ -85,12 +85,14 @@ fn full_entropy() -> u8 {
     100
 }
 
-/// When a step ends. `Bytes` and `Ios` are exact over all threads together.
+/// When a step ends. `Bytes`, `Fill` and `Ios` count exactly so much over all threads together; after a `Fill`, as
+/// after a time, the same I/O goes on uncounted until the next step is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stop {
     Time { ns: u64 },
     Bytes { bytes: u64 },
+    Fill { bytes: u64 },
     Ios { ios: u64 },
 }
 

@@ -412,3 +412,30 @@ fn idling_lets_the_drive_finish() {
     let rested = rate(&mut session);
     assert!(rested > 0.98 * empty && full < 0.9 * empty, "empty {empty}, full {full}, rested {rested}");
 }
+
+/// Pre-conditioning: its bytes are exact, and the device is kept loaded after them.
+#[test]
+fn a_fill_counts_exactly_its_bytes_and_leaves_no_gap() {
+    let mut session = null(2, 4);
+    let fill = step(&mut session, &at(sequential(4096, 0.0), 2, 4), Stop::Fill { bytes: 10_007 * 4096 });
+    assert_eq!((fill.recorder.write.ios, fill.recorder.write.bytes), (10_007, 10_007 * 4096));
+    std::thread::sleep(Duration::from_millis(5));
+    let next = step(&mut session, &at(random(4096, 0.0), 2, 4), Stop::Ios { ios: 100 });
+    assert!(next.bridge_ios > 100);
+    assert_eq!(next.gap_ns, Some(0));
+    assert_eq!(next.recorder.write.ios, 100);
+}
+
+/// A drive that serves reads first, and has reads without end, would never return the writes of the step before.
+#[test]
+fn a_hand_over_ends_also_when_the_old_ios_are_starved() {
+    let parameters =
+        drive(r#"{"capacity_bytes": 67108864, "dies": 1, "channels": 1, "read_priority": true, "queue_slots": 200}"#);
+    let mut session = Session::simulated(parameters, 1, 4, 32).expect("a small drive");
+    step(&mut session, &at(sequential(128 * KIB, 0.0), 4, 32), Stop::Bytes { bytes: 67_108_864 });
+    for (block, read) in [(4096, 0.0), (MIB, 100.0), (64 * KIB, 0.0), (MIB, 100.0)] {
+        let result = step(&mut session, &at(random(block, read), 4, 32), seconds(1.0));
+        assert!(result.handover_ns < 60 * SECOND, "the hand-over took {} ns", result.handover_ns);
+        assert!(result.recorder.read.window_ios + result.recorder.write.window_ios > 0);
+    }
+}

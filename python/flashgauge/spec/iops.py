@@ -127,7 +127,8 @@ def wipc_step(parameters: IopsParameters, capacity_bytes: int) -> Precondition:
     else:
         # Whole logical blocks, also where these are larger than 512 bytes.
         total = max(1, int(parameters.wipc_capacities * capacity_bytes) // (4 * KIB)) * 4 * KIB
-    return Precondition(stimulus, Stop(bytes=total), Label("wipc"))
+    # Clause 4: no delay between pre-conditioning and test.
+    return Precondition(stimulus, Stop(bytes=total, keep_loaded=True), Label("wipc"))
 
 
 def point_step(parameters: IopsParameters, round_number: int, read_percent: int, block_bytes: int) -> Measure:

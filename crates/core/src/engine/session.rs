@@ -200,7 +200,7 @@ impl Session {
         over("block size", stimulus.max_block().0, self.limits.block.0)?;
         let (amount, name) = match stop {
             Stop::Time { ns } => (ns, "the step's time"),
-            Stop::Bytes { bytes } => (bytes / 512, "the step's number of 512-byte sectors"),
+            Stop::Bytes { bytes } | Stop::Fill { bytes } => (bytes / 512, "the step's number of 512-byte sectors"),
             Stop::Ios { ios } => (ios, "the step's number of I/Os"),
         };
         if amount == 0 || interval_ns == 0 {
@@ -210,7 +210,7 @@ impl Session {
             over("the step's ns", ns, MAX_NS)?;
         }
         over("interval_ns", interval_ns, MAX_NS)?;
-        if let Stop::Bytes { bytes } = stop
+        if let Stop::Bytes { bytes } | Stop::Fill { bytes } = stop
             && !bytes.is_multiple_of(self.target.as_ref().map_or(512, |target| target.logical_block().0))
         {
             return Err(StimulusError::BlockSize(bytes).into());

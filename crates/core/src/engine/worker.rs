@@ -4,7 +4,7 @@
 //! for all lanes, since virtual time is one. After the window of a timed step the worker goes on issuing the same
 //! stimulus, unrecorded, until the next step is there (bridge I/Os): the device is never idle in between. In
 //! virtual time nothing happens between steps, so the worker rests instead. Steps that end by bytes or I/O count
-//! are exact and therefore drain.
+//! drain, but for a fill, which goes on like a timed step.
 //!
 //! The window of a timed step opens when the last I/O of the step before has come back (hand-over). Until then the
 //! queue holds both kinds, and counting from there would charge the new step for the old one's slow I/Os: 128
@@ -211,7 +211,7 @@ impl<D: Device> Worker<D> {
                 Stop::Ios { ios } => ios / threads + u64::from(u64::from(thread) < ios % threads),
                 // A sequential thread gets what its region is of the range, so that a whole number of passes
                 // over the range is a whole number of passes over each region.
-                Stop::Bytes { bytes } => share(bytes, lane.stream.share_of(bytes, threads)),
+                Stop::Bytes { bytes } | Stop::Fill { bytes } => share(bytes, lane.stream.share_of(bytes, threads)),
             };
         }
         Ok(())
@@ -236,17 +236,18 @@ impl<D: Device> Worker<D> {
         let counted = match current.plan.stop {
             Stop::Time { .. } if now >= current.window_end => false,
             Stop::Time { .. } => true,
+            Stop::Fill { .. } if lane.left == 0 && !self.setup.virtual_time => false,
             _ if lane.left == 0 => return Ok(()),
             _ => true,
         };
         let mut request = lane.stream.next_request();
         match current.plan.stop {
-            Stop::Time { .. } => {}
             Stop::Ios { .. } => lane.left -= 1,
-            Stop::Bytes { .. } => {
+            Stop::Bytes { .. } | Stop::Fill { .. } if counted => {
                 request.bytes = request.bytes.min(Bytes(lane.left));
                 lane.left -= request.bytes.0;
             }
+            _ => {}
         }
         self.device.submit(slot, &request)?;
         if counted {
