@@ -16,7 +16,7 @@ import matplotlib as mpl
 import typst
 
 from flashgauge.report.formats import cell_text, is_number
-from flashgauge.report.model import Report, Section, Table
+from flashgauge.report.model import Columns3D, LineFigure, Report, Section, Table
 from flashgauge.report.print_figures import figure_svg
 
 TEMPLATE = Path(__file__).parent / "templates" / "report.typ"
@@ -67,7 +67,7 @@ def _section(section: Section, folder: Path) -> dict[str, Any]:
             continue
         name = f"{section.id}-{number}.svg"
         (folder / name).write_bytes(figure_svg(item, *size))
-        items.append({"kind": "figure", "title": item.title, "file": name, "width_mm": size[0]})
+        items.append({"kind": "figure", "title": _printed_title(item), "file": name, "width_mm": size[0]})
     return {
         "title": section.title,
         "plot": section.plot,
@@ -87,3 +87,10 @@ def _table(table: Table) -> dict[str, Any]:
         "rows": [[cell_text(table, i, j) for j in range(len(table.columns))] for i in range(len(table.rows))],
         "notes": table.notes,
     }
+
+
+def _printed_title(figure: LineFigure | Columns3D) -> str:
+    """Paper has no selector: where the screen offers a choice, the title says which one is printed."""
+    if isinstance(figure, LineFigure) and len(figure.choices) > 1:
+        return f"{figure.title}, {figure.choices[0].name}"
+    return figure.title
