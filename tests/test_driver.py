@@ -10,7 +10,7 @@ import pytest
 
 from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.driver import Driver, IoErrorStop
+from flashgauge.driver import MOST_OF_A_KIND, Driver, IoErrorStop
 from flashgauge.measurement import IoErrors, Measurement
 from flashgauge.rig.base import Prepared
 from flashgauge.runfolder import read_journal, read_run
@@ -99,6 +99,14 @@ def test_a_gap_over_the_limit_is_disclosed(tmp_path: Path) -> None:
     (found,) = read_run(tmp_path / "run").disclosures
     assert found.kind is Kind.GAP_OVER_LIMIT
     assert "round 4" in found.message
+
+
+def test_disclosures_of_a_kind_are_bounded(tmp_path: Path) -> None:
+    loop, _, observer = driver(tmp_path / "run", FakeSession(lambda number: measurement(1.0, gap_ns=10**9)))
+    loop.run(points(30))
+    found = read_run(tmp_path / "run").disclosures
+    assert len(found) == len(observer.disclosures) == MOST_OF_A_KIND
+    assert "journal only" in found[-1].message
 
 
 def test_failed_ios_stop_the_run_and_are_counted(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ therefore lose one step, never the ones before it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,8 @@ from flashgauge.runfolder import RunFolder, now_text
 from flashgauge.spec.registry import Spec
 from flashgauge.steps import Disclose, Idle, IoStep, Label, Measure, Precondition, Purge, RoundJudged, SetWriteCache
 
+# A drive that fails or stalls all the time is known after so many disclosures of a kind; the journal has them all.
+MOST_OF_A_KIND = 10
 INTERVAL_NS = 1_000_000_000
 PROGRESS_S = 0.1
 
@@ -65,6 +68,7 @@ class Driver:
         self.stop_on_error = stop_on_error
         self._finished: _Finished | None = None
         self._judged: RoundJudged | None = None
+        self._told: Counter[Kind] = Counter()
 
     def run(self, spec: Spec) -> Any:
         """Execute the test to its end; returns its outcome.
@@ -167,9 +171,14 @@ class Driver:
             )
 
     def _disclose(self, *disclosures: Disclosure) -> None:
-        self.folder.disclose(*disclosures)
         for disclosure in disclosures:
-            self.observer.disclosed(disclosure)
+            self._told[disclosure.kind] += 1
+            if self._told[disclosure.kind] == MOST_OF_A_KIND:
+                more = f"{disclosure.message}; further ones of this kind are in the journal only"
+                disclosure = replace(disclosure, message=more)
+            if self._told[disclosure.kind] <= MOST_OF_A_KIND:
+                self.folder.disclose(disclosure)
+                self.observer.disclosed(disclosure)
 
     def _end(self, state: str, message: str) -> None:
         """Record how the run ended. If even that fails, the journal on disk is whole all the same."""

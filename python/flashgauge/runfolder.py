@@ -136,9 +136,12 @@ class RunFolder:
             "measurement": measurement.to_json(),
         }
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        while data:
-            data = data[os.write(self._journal, data) :]
-        os.fsync(self._journal)
+        try:
+            while data:
+                data = data[os.write(self._journal, data) :]
+            os.fsync(self._journal)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path / "journal.jsonl")) from None
         self._sequence += 1
 
     def update(self, **changes: Any) -> None:

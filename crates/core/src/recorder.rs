@@ -202,9 +202,13 @@ impl Recorder {
         }
     }
 
-    /// Add another thread's record of the same step.
+    /// Add another thread's record of the same step. Each thread's series counts from the begin of its own window:
+    /// the begins lie as far apart as the threads' hand-overs, and the merged window begins with the first.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.interval_ns, other.interval_ns, "records of one step share the interval");
+        if other.ios() > 0 {
+            self.start = self.start.min(other.start);
+        }
         self.read.merge(&other.read);
         self.write.merge(&other.write);
         self.handover_ios += other.handover_ios;

@@ -136,9 +136,19 @@ impl Session {
     }
 
     fn idle(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
-        let ns = duration(seconds, "idle time")?.as_nanos() as u64;
-        py.detach(|| self.lock().idle(ns)).map_err(to_python)?;
-        py.check_signals()
+        let time = duration(seconds, "idle time")?;
+        let idle = |time: Duration| py.detach(|| self.lock().idle(time.as_nanos() as u64)).map_err(to_python);
+        if self.virtual_time() {
+            idle(time)?;
+            return py.check_signals();
+        }
+        idle(Duration::ZERO)?; // Drain: the time counts from when the device has nothing to do.
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            idle(left.min(SIGNAL_CHECK))?;
+            py.check_signals()?;
+        }
+        Ok(())
     }
 
     fn purge(&self, py: Python<'_>) -> PyResult<()> {

@@ -47,7 +47,7 @@ def _facts(report: Report) -> RichTable:
     header = report.header
     fields = [
         ("Test run", header.test_run_date),
-        ("Operator", header.sponsor),
+        ("Test Sponsor", header.sponsor),
         *header.blocks[1].fields,
         *header.blocks[3].fields,
         ("Run folder", report.folder),
