@@ -83,9 +83,10 @@ class Drive:
         self, step: Precondition | Measure, rate: float, window_s: float, host: HostUsage, first: bool
     ) -> Measurement:
         ios = round(rate * window_s)
-        late = min(ios, step.stimulus.total_oio)
+        total_oio = step.stimulus.thread_count * step.stimulus.queue_depth
+        late = min(ios, total_oio)
         block = step.stimulus.block_sizes[0][0]
-        mean_ns = step.stimulus.total_oio / rate * 1e9
+        mean_ns = total_oio / rate * 1e9
         reads = round(ios * step.stimulus.read_percent / 100)
         late_reads = round(late * step.stimulus.read_percent / 100)
         self.samples = []

@@ -85,6 +85,7 @@ WRONG_RUNS = {
     # Values no machine can do: they must not end in an overflow or a failed allocation.
     "set far too many capacities": (("iops", SIM, "--set", "wipc_capacities=1e300"), "wipc_capacities"),
     "set far too many threads": (("iops", SIM, "--set", "thread_count=4294967296"), "thread_count"),
+    "set a range too small": (("iops", SIM, "--set", "active_range_percent=0.1"), "cannot do round 1"),
     "set a list in a list": (("iops", SIM, "--set", "read_percents=[1]"), "read_percents"),
 }
 
@@ -418,3 +419,27 @@ def test_every_io_of_a_run_is_in_its_report(tmp_path: Path, finished_run: Path) 
         counted.setdefault((entry.label.read_percent, entry.label.block_bytes), []).append(ios / (m.window_ns / 1e9))
     wanted = [sum(values) / len(values) for values in counted.values()]
     assert sorted(cells) == pytest.approx(sorted(wanted), rel=1e-12)
+
+
+def test_a_closed_pipe_does_not_end_a_run(tmp_path: Path) -> None:
+    """`flashgauge run ... --json | head -1`: a run of hours must not die with the terminal that watched it."""
+    folder = tmp_path / "run"
+    command = [
+        str(Path(sys.executable).parent / "flashgauge"),
+        "run",
+        "iops",
+        SIM,
+        *SHORT,
+        "--json",
+        "--out",
+        str(folder),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+    assert run_json(folder)["state"] == "complete"
+    assert (folder / "report.pdf").exists()

@@ -23,10 +23,6 @@ class Histogram:
     @property
     def count(self) -> int: ...
     @property
-    def min_ns(self) -> int: ...
-    @property
-    def max_ns(self) -> int: ...
-    @property
     def mean_ns(self) -> float: ...
     def quantile_ns(self, quantile: float) -> int:
         """Smallest recorded latency such that at least `quantile` (0..1) of all latencies are at or below it."""
@@ -94,9 +90,6 @@ class Session:
 
         Releases the GIL. Raises KeyboardInterrupt on Ctrl-C and DeviceError when the device failed.
         """
-
-    def interrupt(self) -> None:
-        """End the step under way early; its measurement says "interrupted"."""
 
     def idle(self, seconds: float) -> None:
         """Drain, then send the device nothing for `seconds` of its own clock."""

@@ -6,6 +6,7 @@ with which the result may not be called a PTS result at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -43,5 +44,5 @@ class Disclosure:
         return cls(**{**data, "kind": Kind(data["kind"])})
 
 
-def is_valid_pts_result(disclosures: list[Disclosure]) -> bool:
+def is_valid_pts_result(disclosures: Iterable[Disclosure]) -> bool:
     return not any(disclosure.invalidates for disclosure in disclosures)

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from flashgauge import report
-from flashgauge.disclosure import is_valid_pts_result
-from flashgauge.report.replay import replay
-from flashgauge.runfolder import read_journal, read_run
 
 
 @dataclass(frozen=True)
@@ -22,9 +19,12 @@ class Formats:
     data: bool = True
 
 
-def write_reports(folder: Path, formats: Formats = Formats()) -> list[Path]:
-    """Write the reports; returns their paths. Raises RunFolderError, OSError."""
-    built = report.build(folder)
+def write_reports(
+    folder: Path,
+    built: report.Report,
+    formats: Formats = Formats(),
+) -> list[Path]:
+    """Write the reports of the run in `folder`; returns their paths. Raises RunFolderError, OSError."""
     written: list[Path] = []
     if formats.html:
         written.append(_whole(folder / "report.html", partial(report.write_html, built)))
@@ -49,19 +49,15 @@ def _whole(path: Path, write: Callable[[Path], None]) -> Path:
     return path
 
 
-def summary(folder: Path) -> dict[str, Any]:
+def summary(folder: Path, built: report.Report) -> dict[str, Any]:
     """The run in a few machine-readable facts: state, verdicts, disclosures, what is missing."""
-    run = read_run(folder)
-    entries, torn = read_journal(folder)
-    replayed = replay(run, entries, torn)
-    disclosures = list(report.build(folder).disclosures)
     return {
         "folder": str(folder),
-        "test": run.test,
-        "state": run.state,
-        "target": run.dut.target,
-        "valid_pts_result": replayed.outcome is not None and is_valid_pts_result(disclosures),
-        "missing": replayed.missing,
-        "steady": replayed.outcome.steady if replayed.outcome is not None else None,
-        "disclosures": [item.to_json() for item in disclosures],
+        "test": built.test,
+        "state": built.state,
+        "target": built.target,
+        "valid_pts_result": built.valid,
+        "missing": built.missing,
+        "steady": built.steady,
+        "disclosures": [item.to_json() for item in built.disclosures],
     }

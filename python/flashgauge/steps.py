@@ -46,10 +46,6 @@ class Stimulus:
     alignment_bytes: int | None = None
     restart_sequential: bool = False
 
-    @property
-    def total_oio(self) -> int:
-        return self.thread_count * self.queue_depth
-
     def to_json(self) -> str:
         """The core's form of the stimulus (crates/core/src/workload.rs, `Stimulus`)."""
         access: dict[str, Any] = {"kind": self.access}

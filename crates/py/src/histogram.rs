@@ -51,16 +51,6 @@ impl Histogram {
     }
 
     #[getter]
-    fn min_ns(&self) -> u64 {
-        if self.inner.is_empty() { 0 } else { self.inner.min() }
-    }
-
-    #[getter]
-    fn max_ns(&self) -> u64 {
-        self.inner.max()
-    }
-
-    #[getter]
     fn mean_ns(&self) -> f64 {
         self.inner.mean()
     }
@@ -69,8 +59,7 @@ impl Histogram {
         if !(0.0..=1.0).contains(&quantile) {
             return Err(PyValueError::new_err(format!("a quantile is 0 to 1, not {quantile}")));
         }
-        // The bucket's upper end may lie above the largest latency there was.
-        Ok(self.inner.value_at_quantile(quantile).min(self.inner.max()))
+        Ok(self.inner.value_at_quantile(quantile))
     }
 
     fn buckets(&self) -> Vec<(u64, u64)> {

@@ -131,10 +131,6 @@ impl Session {
         }
     }
 
-    fn interrupt(&self) {
-        self.lock().interrupt();
-    }
-
     fn idle(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let time = duration(seconds, "idle time")?;
         let idle = |time: Duration| py.detach(|| self.lock().idle(time.as_nanos() as u64)).map_err(to_python);

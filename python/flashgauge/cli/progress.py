@@ -19,7 +19,6 @@ from rich.text import Text
 from flashgauge.disclosure import Disclosure
 from flashgauge.estimate import Estimator, TimeLeft
 from flashgauge.execute import RunObserver
-from flashgauge.finish import summary
 from flashgauge.measurement import Measurement
 from flashgauge.runfolder import Run
 from flashgauge.spec.registry import Extent
@@ -33,7 +32,7 @@ class CliObserver(RunObserver, Protocol):
     """A run's observer that also opens and closes the display."""
 
     def folder(self, path: Path) -> None: ...
-    def reports(self, paths: list[Path]) -> None: ...
+    def reports(self, paths: list[Path], facts: dict[str, Any]) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -83,8 +82,8 @@ class QuietOnFailure:
     def disclosed(self, disclosure: Disclosure) -> None:
         self._tell("disclosed", disclosure)
 
-    def reports(self, paths: list[Path]) -> None:
-        self._tell("reports", paths)
+    def reports(self, paths: list[Path], facts: dict[str, Any]) -> None:
+        self._tell("reports", paths, facts)
 
     def __enter__(self) -> Self:
         self._tell("__enter__")
@@ -193,8 +192,8 @@ class JsonObserver(_Common):
     def disclosed(self, disclosure: Disclosure) -> None:
         self._say("disclosure", **disclosure.to_json())
 
-    def reports(self, paths: list[Path]) -> None:
-        self._say("result", **summary(self.path), reports=[str(path) for path in paths])
+    def reports(self, paths: list[Path], facts: dict[str, Any]) -> None:
+        self._say("result", **facts, reports=[str(path) for path in paths])
 
     def __enter__(self) -> Self:
         return self
@@ -266,8 +265,7 @@ class TerminalObserver(_Common):
     def disclosed(self, disclosure: Disclosure) -> None:
         self.console.print(f"[yellow]disclosure[/] ({disclosure.clause}): {disclosure.message}", highlight=False)
 
-    def reports(self, paths: list[Path]) -> None:
-        facts = summary(self.path)
+    def reports(self, paths: list[Path], facts: dict[str, Any]) -> None:
         self._stop()
         if facts["missing"]:
             self.console.print("[red]incomplete[/]: " + "; ".join(facts["missing"]), highlight=False)

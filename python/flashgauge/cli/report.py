@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flashgauge.finish import Formats, write_reports
+from flashgauge.report import build
 
 
 def report(
@@ -18,5 +19,5 @@ def report(
 ) -> None:
     """Write reports from the folder alone: HTML, PDF and CSV, or those that are named."""
     named = Formats(html, pdf, csv, data=False)
-    for path in write_reports(run, named if html or pdf or csv else Formats()):
+    for path in write_reports(run, build(run), named if html or pdf or csv else Formats()):
         print(path)

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from flashgauge.cli.progress import observer_for
+from flashgauge.cli.progress import CliObserver, observer_for
 from flashgauge.execute import RequestError, RunRequest, execute, prepare
-from flashgauge.finish import write_reports
+from flashgauge.finish import summary, write_reports
+from flashgauge.report import build
 from flashgauge.spec.parameters import DeviceClass
 
 
@@ -66,9 +67,14 @@ def run(
         except OSError:
             # The device failed: what was measured until then is worth a report.
             with contextlib.suppress(OSError, ValueError):
-                observer.reports(write_reports(prepared.folder))
+                _report(prepared.folder, observer)
             raise
-        observer.reports(write_reports(prepared.folder))
+        _report(prepared.folder, observer)
+
+
+def _report(folder: Path, observer: CliObserver) -> None:
+    built = build(folder)
+    observer.reports(write_reports(folder, built), summary(folder, built))
 
 
 def _settings(texts: list[str]) -> dict[str, str]:

@@ -19,6 +19,6 @@ def show(
     """Show a run's verdicts and key numbers, also of one that is under way or was cut off."""
     built = report.build(run)
     if json:
-        print(jsonlib.dumps(summary(run)))
+        print(jsonlib.dumps(summary(run, built)))
     else:
         report.show(built)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flashgauge import __version__
-from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.disclosure import Disclosure, Kind, is_valid_pts_result
 from flashgauge.report.details import details_section
 from flashgauge.report.header import build_header
 from flashgauge.report.iops import iops_part
@@ -33,9 +33,13 @@ def build(folder: Path, report_time: str | None = None) -> Report:
     complete = replayed.outcome is not None and run.state == "complete"
     return Report(
         folder=folder.resolve().name,
+        test=run.test,
+        target=run.dut.target,
+        state=run.state,
+        steady=None if replayed.outcome is None else replayed.outcome.steady,
         header=build_header(run, replayed.test, part, folder.resolve().name, report_time),
         status=part.status,
-        valid=complete and not any(disclosure.invalidates for disclosure in disclosures),
+        valid=complete and is_valid_pts_result(disclosures),
         complete=complete,
         missing=replayed.missing,
         disclosures=disclosures,

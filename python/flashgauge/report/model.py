@@ -174,10 +174,17 @@ class TestPart:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a report shows. `missing`: what the folder lacks, in sentences. `valid`: complete, and no
-    disclosure invalidates it."""
+    """Everything a report shows.
+
+    `state`: of the run. `steady`: None while that is not known. `missing`: what the folder lacks, in sentences.
+    `valid`: complete, and no disclosure invalidates it.
+    """
 
     folder: str
+    test: str
+    target: str
+    state: str
+    steady: bool | None
     header: Header
     status: str
     valid: bool
