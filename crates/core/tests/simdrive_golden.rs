@@ -1,0 +1,111 @@
+//! The simulated drive's answers, to the last nanosecond, as they were when each line was written: what is made
+//! faster must not become different. A deliberate change of the model changes these digests, and says so.
+
+mod support;
+
+use flashgauge_core::engine::{Control, Device};
+use flashgauge_core::simdrive::UNIT;
+use flashgauge_core::workload::{Operation, Request};
+
+use crate::support::drive;
+use crate::support::host::{Done, Host, random_units, request};
+
+/// FNV-1a.
+struct Digest(u64);
+
+impl Digest {
+    fn add(&mut self, value: u64) {
+        for byte in value.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn add_all(&mut self, done: &[Done]) {
+        for io in done {
+            self.add(u64::from(io.slot));
+            self.add(io.submitted);
+            self.add(io.completed);
+        }
+    }
+}
+
+fn sequential(sectors: u64, length: u64, from: u64, count: u64) -> impl Iterator<Item = Request> {
+    let places = (sectors - length) / length + 1;
+    (0..count).map(move |i| request(Operation::Write, (from + i) % places * length, length))
+}
+
+/// Random sizes and places, `read_percent` of them reads.
+fn mixed(seed: u64, sectors: u64, longest: u64, read_percent: u64, count: usize) -> impl Iterator<Item = Request> {
+    let mut draw = random_units(seed, 1 << 40);
+    let mut next = move |below: u64| draw.next().expect("endless") % below;
+    std::iter::repeat_with(move || {
+        let length = 1 + next(longest);
+        let operation = if next(100) < read_percent { Operation::Read } else { Operation::Write };
+        request(operation, next(sectors - length + 1), length)
+    })
+    .take(count)
+}
+
+/// From purge through sequential, random and mixed loads and a cache that is off.
+fn digest(changes: &str) -> u64 {
+    let p = drive(changes);
+    let (sectors, units) = (p.capacity_bytes / 512, p.capacity_bytes / UNIT);
+    let mut host = Host::new(p, 64);
+    let mut digest = Digest(0xcbf2_9ce4_8422_2325);
+    let pass = |length: u64| 2 * sectors / length;
+    digest.add_all(&host.run(32, sequential(sectors, 2048, 0, pass(2048))));
+    digest.add_all(
+        &host.run(64, random_units(1, units).take(2 * units as usize).map(|u| request(Operation::Write, 8 * u, 8))),
+    );
+    digest.add_all(&host.run(3, sequential(sectors, 256, 7, pass(256) / 3)));
+    digest.add_all(&host.run(64, mixed(2, sectors, 16, 50, 20_000)));
+    host.rest(1_000_000);
+    host.drive.control(Control::WriteCache(false)).unwrap();
+    digest.add_all(&host.run(20, mixed(3, sectors, 600, 20, 3_000)));
+    digest.add_all(&host.run(32, sequential(sectors, 2000, 3, pass(2000) / 2)));
+    host.drive.control(Control::WriteCache(true)).unwrap();
+    digest.add_all(&host.run(32, sequential(sectors, 2048, 1, pass(2048) / 2)));
+    digest.add_all(&host.run(33, mixed(4, sectors, 3000, 5, 500)));
+    host.drive.check();
+    let c = host.drive.counters();
+    [c.host_units, c.collected_units, c.padded_units, c.superblock_erases].map(|count| digest.add(count));
+    digest.0
+}
+
+#[test]
+fn answers_are_what_they_were() {
+    let mut wrong = vec![];
+    for (changes, expected) in [
+        (r#""capacity_bytes": 512000000"#, 0x835bd8e09bbb2d07),
+        (r#""capacity_bytes": 256000000, "over_provisioning": 0.07"#, 0xdcabdfbf63154faf),
+        (
+            r#""capacity_bytes": 100000256, "dies": 7, "channels": 3, "planes": 3, "page_bytes": 4096"#,
+            0x95d3d775406304a6,
+        ),
+        (r#""capacity_bytes": 102400000, "read_priority": true, "write_buffer_kib": 256"#, 0x85e3a0e1c9b1fb47),
+        (r#""capacity_bytes": 102400000, "power_loss_protection": false, "full_duplex": true"#, 0x9c5826be78248a94),
+        (
+            r#""capacity_bytes": 102400000, "dies": 5, "planes": 4, "page_bytes": 16384, "queue_slots": 64"#,
+            0x52d94582f6e85913,
+        ),
+        (
+            r#""capacity_bytes": 51200000, "dies": 1, "channels": 1, "write_commands_per_map_page": 0"#,
+            0x51596f22f6aca425,
+        ),
+        (
+            r#""capacity_bytes": 102400000, "channel_mb_per_s": 20.0, "write_buffer_kib": 4096, "dies": 11"#,
+            0xc3025dfffade5b44,
+        ),
+        (r#""capacity_bytes": 102400000, "program_us": 100.0, "write_commands_per_map_page": 1"#, 0x0ef4cc8eeefb7a25),
+        (
+            r#""capacity_bytes": 102400000, "planes": 64, "page_bytes": 4096, "dies": 2, "gc_reserve_superblocks": 7"#,
+            0x72482bcfe82a9f48,
+        ),
+    ] {
+        let ours = digest(&format!("{{{changes}}}"));
+        if ours != expected {
+            wrong.push(format!("{changes}: {ours:#018x}"));
+        }
+    }
+    assert!(wrong.is_empty(), "changed answers:\n{}", wrong.join("\n"));
+}
