@@ -20,7 +20,7 @@ use crate::units::{Bytes, Nanos};
 use crate::workload::{Operation, Request};
 
 /// How many units ahead of a write the tables it will change are fetched.
-const OVERWRITE_AHEAD: u64 = 8;
+pub(super) const OVERWRITE_AHEAD: u64 = 8;
 
 /// Counters since purge, for tests and for the curious.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -39,32 +39,37 @@ impl DriveCounters {
 }
 
 pub struct SimDrive {
-    parameters: DriveParameters,
-    now: u64,
-    calendar: Calendar,
-    ftl: Ftl,
-    flash: Flash,
+    pub(super) parameters: DriveParameters,
+    pub(super) now: u64,
+    pub(super) calendar: Calendar,
+    pub(super) ftl: Ftl,
+    pub(super) flash: Flash,
     read_link: LinkRate,
     write_link: LinkRate,
     /// When the link is free: [0] for reads and for both on a half-duplex link, [1] for writes.
     link_free: [u64; 2],
     write_lane: usize,
-    commands: Vec<Command>,
+    pub(super) commands: Vec<Command>,
     /// Commands in the drive, and those the host still holds.
     active: u32,
     waiting: VecDeque<u32>,
     cache_enabled: bool,
     /// Units free in the buffer; below 0 for a moment when an open page is padded.
-    buffer_free: i64,
-    buffer_waiting: VecDeque<u32>,
+    pub(super) buffer_free: i64,
+    pub(super) buffer_waiting: VecDeque<u32>,
     /// Writes between slot and buffer; while there are any, an open page may yet fill.
-    writes_on_link: u32,
+    pub(super) writes_on_link: u32,
+    /// Unit by unit and event by event: what the fast ways must give the same answers as.
+    #[cfg(test)]
+    pub(super) plainly: bool,
+    /// Writes in the drive that are worth streaming.
+    pub(super) large_writes: u32,
     /// Commands to tell when a host page is programmed, by physical page; only where flash is waited for.
-    page_waiters: Vec<(u32, Vec<u32>)>,
-    open_page_waiters: Vec<u32>,
-    write_commands: u64,
-    map_die: u32,
-    work: Vec<FlashWork>,
+    pub(super) page_waiters: Vec<(u32, Vec<u32>)>,
+    pub(super) open_page_waiters: Vec<u32>,
+    pub(super) write_commands: u64,
+    pub(super) map_die: u32,
+    pub(super) work: Vec<FlashWork>,
     /// Pages and units a read needs from each die, and which dies those are: kept to save allocations.
     die_need: Vec<(u32, u32)>,
     dies_needed: Vec<u32>,
@@ -103,6 +108,9 @@ impl SimDrive {
             buffer_free: p.buffer_units(),
             buffer_waiting: VecDeque::new(),
             writes_on_link: 0,
+            #[cfg(test)]
+            plainly: false,
+            large_writes: 0,
             page_waiters: vec![],
             open_page_waiters: vec![],
             write_commands: 0,
@@ -163,7 +171,7 @@ impl SimDrive {
     }
 
     /// A write is not done before its data is in flash.
-    fn waits_for_flash(&self) -> bool {
+    pub(super) fn waits_for_flash(&self) -> bool {
         !self.cache_enabled && !self.parameters.power_loss_protection
     }
 
@@ -177,6 +185,7 @@ impl SimDrive {
 
     fn admit_read(&mut self, slot: u32) {
         let command = self.commands[slot as usize];
+        self.ftl.settle();
         let open_page = self.ftl.open_page();
         let mut last_page = None;
         for unit in command.first_unit..command.first_unit + u64::from(command.units) {
@@ -209,7 +218,7 @@ impl SimDrive {
     }
 
     #[inline]
-    fn enter_die(&mut self, die: u32, done: Option<u64>) {
+    pub(super) fn enter_die(&mut self, die: u32, done: Option<u64>) {
         if done.is_some() {
             self.calendar.set_die(die, done);
         }
@@ -230,81 +239,15 @@ impl SimDrive {
         let Command { bytes, first_unit, units, .. } = self.commands[slot as usize];
         self.ftl.expect_overwrite(first_unit..first_unit + u64::from(units).min(OVERWRITE_AHEAD));
         let busy = self.write_link.overhead(bytes) + self.write_link.transfer(bytes);
+        self.large_writes += u32::from(self.is_large(units));
         let free = &mut self.link_free[self.write_lane];
         *free = self.now.max(*free) + busy;
         self.writes_on_link += 1;
         self.calendar.enter(*free, Event::Arrived(slot));
     }
 
-    /// Take data of waiting writes into the buffer, in order, while there is room.
-    fn fill_buffer(&mut self) {
-        while let Some(&slot) = self.buffer_waiting.front() {
-            while self.commands[slot as usize].left > 0 {
-                if self.buffer_free <= 0 {
-                    return;
-                }
-                self.buffer_unit(slot);
-            }
-            self.buffer_waiting.pop_front();
-            self.write_accepted(slot);
-        }
-        if self.waits_for_flash() && self.writes_on_link == 0 {
-            // Nothing is on its way that could fill the open page, and somebody waits for it.
-            self.flush_open_page();
-        }
-    }
-
-    fn buffer_unit(&mut self, slot: u32) {
-        let waits = self.waits_for_flash();
-        let command = &mut self.commands[slot as usize];
-        let index = u64::from(command.units) - command.left;
-        let unit = command.first_unit + index;
-        let partial = (index == 0 && command.partial_first) || (command.left == 1 && command.partial_last);
-        command.left -= 1;
-        self.buffer_free -= 1;
-        if u64::from(command.units) > OVERWRITE_AHEAD {
-            self.ftl.expect_overwrite(unit + OVERWRITE_AHEAD..unit + OVERWRITE_AHEAD + 1);
-        }
-        if waits && self.open_page_waiters.last() != Some(&slot) {
-            command.pending += 1;
-            self.open_page_waiters.push(slot);
-        }
-        if partial && let Some(page) = self.ftl.page_of(unit) {
-            let die = self.flash.die_of(page);
-            let done = self.flash.modify(die, self.now);
-            self.enter_die(die, done);
-        }
-        self.ftl.write(unit, &mut self.work);
-        self.start_work();
-    }
-
-    /// All of the write's data is in the buffer.
-    fn write_accepted(&mut self, slot: u32) {
-        self.write_commands += 1;
-        let per_page = u64::from(self.parameters.write_commands_per_map_page);
-        if per_page > 0 && self.write_commands.is_multiple_of(per_page) {
-            let die = self.map_die;
-            self.map_die = (die + 1) % self.parameters.dies;
-            let done = self.flash.program(die, Job::InnerProgram, false, self.now);
-            self.enter_die(die, done);
-        }
-        if !self.waits_for_flash() {
-            let at = self.now + (self.parameters.write_latency_us * 1e3) as u64;
-            self.calendar.enter(at, Event::WriteDone(slot));
-        }
-    }
-
-    fn flush_open_page(&mut self) {
-        let padded = self.ftl.counters().padded_units;
-        if self.ftl.pad(&mut self.work) {
-            // Padding passes through the buffer like data, so that a programmed page always frees a page.
-            self.buffer_free -= (self.ftl.counters().padded_units - padded) as i64;
-            self.start_work();
-        }
-    }
-
     /// Hand what the FTL asks for to the dies.
-    fn start_work(&mut self) {
+    pub(super) fn start_work(&mut self) {
         for i in 0..self.work.len() {
             let (die, done) = match self.work[i] {
                 FlashWork::CollectRead { page, units } => {
@@ -375,18 +318,6 @@ impl SimDrive {
             }
         }
     }
-
-    fn tell_waiters(&mut self, page: u32) {
-        let Some(index) = self.page_waiters.iter().position(|(waited, _)| *waited == page) else { return };
-        let (_, slots) = self.page_waiters.swap_remove(index);
-        for slot in slots {
-            let command = &mut self.commands[slot as usize];
-            command.pending -= 1;
-            if command.pending == 0 && command.left == 0 {
-                self.calendar.enter(self.now, Event::WriteDone(slot));
-            }
-        }
-    }
 }
 
 impl Device for SimDrive {
@@ -408,13 +339,19 @@ impl Device for SimDrive {
     }
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
-        while let Some((at, event)) = self.calendar.pop_until(until.0) {
+        loop {
+            if self.large_writes > 0 {
+                self.stream(until.0);
+            }
+            let Some((at, event)) = self.calendar.pop_until(until.0) else { break };
             self.now = at;
             if let Some(slot) = self.handle(event) {
+                self.ftl.settle();
                 done.push(Completion { slot, at: Nanos(at), result: Ok(()) });
                 return Ok(());
             }
         }
+        self.ftl.settle();
         assert!(until != Nanos::MAX, "a drive with nothing to do was asked to wait forever");
         self.now = self.now.max(until.0);
         Ok(())

@@ -33,6 +33,7 @@ struct Queued {
 
 #[derive(Debug, Default)]
 struct Die {
+    channel: usize,
     current: Option<Job>,
     reads: VecDeque<Queued>,
     others: VecDeque<Queued>,
@@ -57,7 +58,6 @@ pub struct Flash {
     die_count: Option<Divisor>,
     /// When each channel is free.
     channels: Vec<u64>,
-    channel_count: usize,
     times: FlashTimes,
     read_priority: bool,
 }
@@ -65,10 +65,9 @@ pub struct Flash {
 impl Flash {
     pub fn new(dies: u32, channels: u32, times: FlashTimes, read_priority: bool) -> Self {
         Self {
-            dies: (0..dies).map(|_| Die::default()).collect(),
+            dies: (0..dies).map(|die| Die { channel: (die % channels) as usize, ..Die::default() }).collect(),
             die_count: (dies > 1).then(|| Divisor::new(u64::from(dies))),
             channels: vec![0; channels as usize],
-            channel_count: channels as usize,
             times,
             read_priority,
         }
@@ -96,12 +95,14 @@ impl Flash {
     }
 
     /// Queue a program, after an erase if `erase`.
+    #[inline]
     pub fn program(&mut self, die: u32, job: Job, erase: bool, now: u64) -> Option<u64> {
         let die_ns = self.times.program_ns + if erase { self.times.erase_ns } else { 0 };
         self.queue(die, Queued { job, die_ns, programs: 1 }, false, now)
     }
 
-    #[inline]
+    /// Inlined, so that what is queued is made in its place: its copying cost more than all else here.
+    #[inline(always)]
     fn queue(&mut self, die: u32, queued: Queued, first: bool, now: u64) -> Option<u64> {
         let state = &mut self.dies[die as usize];
         if state.current.is_none() {
@@ -114,7 +115,7 @@ impl Flash {
         match state.others.back_mut() {
             Some(last) if folds(last.job, self.read_priority) => {
                 if let Job::InnerRead { units } = last.job {
-                    self.channels[die as usize % self.channel_count] += self.times.unit_transfer_ns * u64::from(units);
+                    self.channels[state.channel] += self.times.unit_transfer_ns * u64::from(units);
                 }
                 *last = Queued {
                     job: queued.job,
@@ -127,19 +128,25 @@ impl Flash {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, die: u32, queued: Queued, now: u64) -> u64 {
         self.dies[die as usize].current = Some(queued.job);
         if queued.programs == 0 {
             return now + queued.die_ns;
         }
-        let channel = &mut self.channels[die as usize % self.channel_count];
+        let channel = &mut self.channels[self.dies[die as usize].channel];
         *channel = now.max(*channel) + self.times.page_transfer_ns * u64::from(queued.programs);
         *channel + queued.die_ns
     }
 
-    /// The die's job is done at `now`: returns it, and when the next one on the die will be.
+    /// Whether the die programs a page of host data.
     #[inline]
+    pub fn programs_host_data(&self, die: u32) -> bool {
+        matches!(self.dies[die as usize].current, Some(Job::HostProgram { .. }))
+    }
+
+    /// The die's job is done at `now`: returns it, and when the next one on the die will be.
+    #[inline(always)]
     pub fn finish(&mut self, die: u32, now: u64) -> (Job, Option<u64>) {
         let state = &mut self.dies[die as usize];
         let job = state.current.take().expect("a die finishes what it began");
@@ -150,7 +157,7 @@ impl Flash {
     /// Move `units` units read on `die` over its channel; returns when they are across.
     #[inline]
     pub fn transfer(&mut self, die: u32, units: u32, now: u64) -> u64 {
-        let channel = &mut self.channels[die as usize % self.channel_count];
+        let channel = &mut self.channels[self.dies[die as usize].channel];
         *channel = now.max(*channel) + self.times.unit_transfer_ns * u64::from(units);
         *channel
     }
@@ -158,9 +165,5 @@ impl Flash {
 
 /// Whether a waiting job may be folded into the next. A program may not where reads would have gone before the next.
 fn folds(job: Job, read_priority: bool) -> bool {
-    match job {
-        Job::InnerRead { .. } => true,
-        Job::InnerProgram => !read_priority,
-        Job::HostRead { .. } | Job::HostProgram { .. } => false,
-    }
+    matches!(job, Job::InnerRead { .. }) || (job == Job::InnerProgram && !read_priority)
 }

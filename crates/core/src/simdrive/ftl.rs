@@ -4,20 +4,14 @@
 //!
 //! Host data and collected data have a write frontier each. Physical units are numbered so that consecutive
 //! pages are on consecutive dies: unit = superblock * units_per_superblock + (row * dies + die) * units_per_page
-//! + plane position. Limits: no TRIM, no idle-time collection, no wear levelling in this version.
+//! + plane position. Limits: no TRIM, no wear levelling in this version.
 
 use std::collections::VecDeque;
 
+use super::collect::Victim;
 use super::divisor::Divisor;
-use super::memory::{NONE, Table};
+use super::memory::{Bits, NONE, Table};
 use super::params::Geometry;
-use super::prefetch::prefetch;
-
-/// How many units ahead of collection map entries are fetched.
-const COLLECT_AHEAD: u64 = 32;
-
-/// With fewer free superblocks than this, collection goes first: both frontiers may need a new one.
-const LEAST_FREE: usize = 2;
 
 /// What must be done to flash. `page` is the physical page number; its die is page mod dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,38 +23,41 @@ pub enum FlashWork {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Free,
     Open,
     Full,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Superblock {
-    state: State,
-    valid: u32,
-    erases: u32,
+pub(super) struct Superblock {
+    pub state: State,
+    pub valid: u32,
+    pub erases: u32,
     /// Holds old data and must be erased before it is programmed.
-    used: bool,
+    pub used: bool,
 }
 
 /// Where the next unit of host or collected data goes.
-#[derive(Debug, Clone, Copy)]
-struct Frontier {
-    superblock: u32,
-    next: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frontier {
+    pub superblock: u32,
+    /// Physical number of the page that data is gathering in, and the units in it.
+    pub page: u32,
+    pub filled: u32,
+    /// Pages of the superblock after that one.
+    pages_left: u32,
+    /// Pages of the superblock that are the first of a die's block, and the block holds old data: each die erases
+    /// its block just before it programs the first page there.
+    pub erases_left: u32,
 }
 
-/// A superblock that is being collected.
+/// Whole pages that the host has written, and the tables do not show yet: units and physical units from these on.
 #[derive(Debug, Clone, Copy)]
-struct Victim {
-    superblock: u32,
-    /// Next unit to look at.
-    cursor: u64,
-    valid_at_start: u64,
-    copied: u64,
-    /// Units the host has written since collection began.
-    host_units: u64,
+struct Run {
+    first: u64,
+    physical: u32,
+    count: u32,
 }
 
 /// Units moved since purge. Write amplification = (host + collected) / host.
@@ -72,22 +69,41 @@ pub struct Counters {
     pub erases: u64,
 }
 
+impl Frontier {
+    /// The page is full, go on to the next one. True if there is none in this superblock.
+    #[inline]
+    pub fn turn_page(&mut self) -> bool {
+        if self.pages_left == 0 {
+            return true;
+        }
+        self.page += 1;
+        self.filled = 0;
+        self.pages_left -= 1;
+        self.erases_left = self.erases_left.saturating_sub(1);
+        false
+    }
+}
+
 pub struct Ftl {
-    geometry: Geometry,
-    reserve: usize,
+    pub(super) geometry: Geometry,
+    pages_per_superblock: u32,
+    pub(super) reserve: usize,
     superblock_of: Divisor,
     page_size: Divisor,
-    map: Table,
+    pub(super) map: Table,
     /// Logical unit of each physical unit.
-    reverse: Table,
+    pub(super) reverse: Table,
     /// One bit per physical unit.
-    valid: Vec<u64>,
-    superblocks: Vec<Superblock>,
-    free: VecDeque<u32>,
+    pub(super) valid: Bits,
+    pub(super) superblocks: Vec<Superblock>,
+    pub(super) free: VecDeque<u32>,
     host: Frontier,
-    collector: Frontier,
-    victim: Option<Victim>,
-    counters: Counters,
+    run: Run,
+    /// Pages the host can write before collection, or a new superblock, changes anything.
+    plain_pages: u32,
+    pub(super) collector: Frontier,
+    pub(super) victim: Option<Victim>,
+    pub(super) counters: Counters,
 }
 
 impl Ftl {
@@ -96,18 +112,22 @@ impl Ftl {
         let physical = geometry.units_per_superblock * geometry.superblocks;
         assert!(physical < u64::from(NONE), "physical units are numbered with 32 bits");
         let fresh = Superblock { state: State::Free, valid: 0, erases: 0, used: false };
+        let nowhere = Frontier { superblock: 0, page: 0, filled: 0, pages_left: 0, erases_left: 0 };
         let mut ftl = Self {
             geometry,
+            pages_per_superblock: (geometry.units_per_superblock / u64::from(geometry.units_per_page)) as u32,
             reserve: reserve as usize,
             superblock_of: Divisor::new(geometry.units_per_superblock),
             page_size: Divisor::new(u64::from(geometry.units_per_page)),
             map: Table::new(geometry.units)?,
             reverse: Table::new(physical)?,
-            valid: vec![0; physical.div_ceil(64) as usize],
+            valid: Bits::new(physical),
             superblocks: vec![fresh; geometry.superblocks as usize],
             free: (0..geometry.superblocks as u32).collect(),
-            host: Frontier { superblock: 0, next: 0 },
-            collector: Frontier { superblock: 0, next: 0 },
+            host: nowhere,
+            run: Run { first: 0, physical: 0, count: 0 },
+            plain_pages: 0,
+            collector: nowhere,
             victim: None,
             counters: Counters::default(),
         };
@@ -145,211 +165,201 @@ impl Ftl {
         for unit in units.start..units.end.min(self.geometry.units) {
             let old = self.map.get(unit);
             if old != NONE {
-                prefetch(&self.valid, (old / 64) as usize);
+                self.valid.prefetch(u64::from(old));
             }
         }
     }
 
     /// The page that host data is gathering in.
     pub fn open_page(&self) -> u32 {
-        self.physical(self.host) / self.geometry.units_per_page
+        self.host.page
     }
 
-    /// The host writes a unit. When that fills a page, `work` gets its program, and collection advances.
+    /// Units that page still takes: at least one.
     #[inline]
-    pub fn write(&mut self, unit: u64, work: &mut Vec<FlashWork>) -> bool {
-        self.invalidate(unit);
-        let physical = self.physical(self.host);
-        self.place(unit, physical, self.host.superblock);
-        self.counters.host_units += 1;
-        self.advance_host(work)
+    pub fn room_in_page(&self) -> u32 {
+        self.geometry.units_per_page - self.host.filled
+    }
+
+    /// The host writes `count` units, no more than the open page takes. When that fills it, `work` gets its program,
+    /// and collection advances. The tables may show the units only after `settle`.
+    #[inline]
+    pub fn write(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
+        if count < self.geometry.units_per_page || self.plain_pages == 0 || !self.continues_run(first) {
+            self.settle();
+        }
+        if count < self.geometry.units_per_page || self.plain_pages == 0 {
+            self.write_now(first, count, work);
+        } else {
+            work.push(FlashWork::Program { page: self.host.page, erase: self.host.erases_left > 0, host: true });
+            self.write_pages(first, 1);
+        }
+    }
+
+    #[inline]
+    fn continues_run(&self, first: u64) -> bool {
+        self.run.count == 0 || first == self.run.first + u64::from(self.run.count)
+    }
+
+    /// How many whole pages, from unit `first` on, the host can write next that change nothing but the tables, how
+    /// many of them the dies must erase a block before, and the first one's physical number.
+    #[inline]
+    pub fn plain_pages(&mut self, first: u64) -> (u32, u32, u32) {
+        if !self.continues_run(first) {
+            self.settle();
+        }
+        let pages = if self.host.filled == 0 { self.plain_pages } else { 0 };
+        (pages, self.host.erases_left, self.host.page)
+    }
+
+    /// The host writes so many of the plain pages.
+    #[inline]
+    pub fn write_pages(&mut self, first: u64, pages: u32) {
+        let n = self.geometry.units_per_page;
+        if self.run.count == 0 {
+            (self.run.first, self.run.physical) = (first, self.host.page * n);
+        }
+        self.run.count += n * pages;
+        self.plain_pages -= pages;
+        self.host.erases_left = self.host.erases_left.saturating_sub(pages);
+        self.host.page += pages;
+        self.host.pages_left -= pages;
+    }
+
+    #[inline]
+    fn write_now(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
+        let physical = self.physical(&self.host);
+        if count == 1 {
+            self.invalidate_unit(first);
+            self.place_unit(first, physical, self.host.superblock);
+        } else {
+            self.invalidate(first, count);
+            self.place(first, count, physical, self.host.superblock);
+        }
+        self.counters.host_units += u64::from(count);
+        self.advance_host(count, work);
+    }
+
+    /// Bring the tables up to date.
+    #[inline]
+    pub fn settle(&mut self) {
+        if self.run.count > 0 {
+            self.settle_run();
+        }
+    }
+
+    fn settle_run(&mut self) {
+        let Run { first, physical, count } = self.run;
+        self.run.count = 0;
+        self.invalidate(first, count);
+        self.place(first, count, physical, self.host.superblock);
+        self.counters.host_units += u64::from(count);
     }
 
     /// Fill the open host page with nothing, so that it can be programmed now. False if it is empty.
     pub fn pad(&mut self, work: &mut Vec<FlashWork>) -> bool {
-        if self.host.next.is_multiple_of(u64::from(self.geometry.units_per_page)) {
+        if self.host.filled == 0 {
             return false;
         }
-        loop {
-            self.counters.padded_units += 1;
-            let physical = self.physical(self.host);
-            self.reverse.set(u64::from(physical), NONE);
-            if self.advance_host(work) {
-                return true;
-            }
-        }
-    }
-
-    fn advance_host(&mut self, work: &mut Vec<FlashWork>) -> bool {
-        let n = u64::from(self.geometry.units_per_page);
-        self.host.next += 1;
-        if !self.host.next.is_multiple_of(n) {
-            return false;
-        }
-        self.program(self.host, true, work);
-        if self.host.next == self.geometry.units_per_superblock {
-            self.superblocks[self.host.superblock as usize].state = State::Full;
-            self.host = self.open_superblock();
-        }
-        self.pace(n, work);
+        let (first, count) = (self.physical(&self.host), self.room_in_page());
+        self.reverse.slice_mut(u64::from(first), count).fill(NONE);
+        self.counters.padded_units += u64::from(count);
+        self.advance_host(count, work);
         true
     }
 
-    /// The page just before `frontier.next` is full: program it.
-    fn program(&self, frontier: Frontier, host: bool, work: &mut Vec<FlashWork>) {
-        let n = u64::from(self.geometry.units_per_page);
-        let first = frontier.next - n;
-        let base = u64::from(frontier.superblock) * self.geometry.units_per_superblock;
-        let row = n * u64::from(self.geometry.dies);
-        // Each die erases its block just before the first page it programs there.
-        let erase = first < row && self.superblocks[frontier.superblock as usize].used;
-        work.push(FlashWork::Program { page: ((base + first) / n) as u32, erase, host });
+    #[inline]
+    fn advance_host(&mut self, count: u32, work: &mut Vec<FlashWork>) {
+        self.host.filled += count;
+        if self.host.filled < self.geometry.units_per_page {
+            return;
+        }
+        let erase = self.host.erases_left > 0;
+        work.push(FlashWork::Program { page: self.host.page, erase, host: true });
+        if self.host.turn_page() {
+            self.superblocks[self.host.superblock as usize].state = State::Full;
+            self.host = self.open_superblock();
+        }
+        self.pace(u64::from(self.geometry.units_per_page), work);
+        let idle = self.victim.is_none() && self.free.len() > self.reserve;
+        self.plain_pages = if idle { self.host.pages_left } else { 0 };
     }
 
     #[inline]
-    fn physical(&self, frontier: Frontier) -> u32 {
-        (u64::from(frontier.superblock) * self.geometry.units_per_superblock + frontier.next) as u32
+    fn physical(&self, frontier: &Frontier) -> u32 {
+        frontier.page * self.geometry.units_per_page + frontier.filled
     }
 
+    /// The unit is now at `physical`.
     #[inline]
-    fn place(&mut self, unit: u64, physical: u32, superblock: u32) {
+    pub(super) fn place_unit(&mut self, unit: u64, physical: u32, superblock: u32) {
         self.map.set(unit, physical);
         self.reverse.set(u64::from(physical), unit as u32);
-        self.valid[(physical / 64) as usize] |= 1 << (physical % 64);
+        self.valid.set_one(physical);
         self.superblocks[superblock as usize].valid += 1;
     }
 
     #[inline]
-    fn invalidate(&mut self, unit: u64) {
+    fn invalidate_unit(&mut self, unit: u64) {
         let old = self.map.get(unit);
         if old != NONE {
-            self.valid[(old / 64) as usize] &= !(1 << (old % 64));
+            self.valid.clear_one(old);
             self.superblocks[self.superblock_of.divide(old) as usize].valid -= 1;
         }
     }
 
-    fn open_superblock(&mut self) -> Frontier {
+    /// Units from `first` on are now at `physical` and on.
+    fn place(&mut self, first: u64, count: u32, physical: u32, superblock: u32) {
+        for (entry, place) in self.map.slice_mut(first, count).iter_mut().zip(physical..physical + count) {
+            *entry = place;
+        }
+        let units = first as u32..first as u32 + count;
+        for (entry, unit) in self.reverse.slice_mut(u64::from(physical), count).iter_mut().zip(units) {
+            *entry = unit;
+        }
+        self.valid.set(u64::from(physical), count);
+        self.superblocks[superblock as usize].valid += count;
+    }
+
+    /// Where units from `first` on were is valid no longer. What was written together is dealt with together.
+    #[inline]
+    fn invalidate(&mut self, first: u64, count: u32) {
+        let mut done = 0;
+        while done < count {
+            let rest = self.map.slice(first + u64::from(done), count - done);
+            let old = rest[0];
+            if old == NONE {
+                done += 1;
+                continue;
+            }
+            let superblock = self.superblock_of.divide(old);
+            let end = (u64::from(superblock) + 1) * self.geometry.units_per_superblock;
+            let together = ascending(&rest[..rest.len().min((end - u64::from(old)) as usize)]);
+            self.valid.clear(u64::from(old), together);
+            self.superblocks[superblock as usize].valid -= together;
+            done += together;
+        }
+    }
+
+    pub(super) fn open_superblock(&mut self) -> Frontier {
         let superblock = self.free.pop_front().expect("collection keeps a reserve of free superblocks");
         self.superblocks[superblock as usize].state = State::Open;
-        Frontier { superblock, next: 0 }
-    }
-
-    /// The host has written `units` more. Collect so much that, when the victim is done, the host has used just
-    /// the units that collecting it gives back: the work is spread evenly, and free space neither grows nor ends.
-    /// What the host wrote beyond that counts for the next victim. Should free superblocks run short all the same,
-    /// the host waits for collection.
-    fn pace(&mut self, units: u64, work: &mut Vec<FlashWork>) {
-        let mut host_units = units;
-        loop {
-            if self.victim.is_none() {
-                self.choose_victim();
-            }
-            let Some(mut victim) = self.victim.take() else { return };
-            victim.host_units += host_units;
-            let gain = self.geometry.units_per_superblock - victim.valid_at_start;
-            let urgent = self.free.len() < LEAST_FREE;
-            while urgent || victim.copied * gain < victim.host_units * victim.valid_at_start {
-                if !self.collect_page(&mut victim, work) {
-                    break;
-                }
-            }
-            let left = self.superblocks[victim.superblock as usize].valid;
-            if left > 0 {
-                self.victim = Some(victim);
-                return;
-            }
-            self.release(victim.superblock);
-            host_units = victim.host_units.saturating_sub(gain);
+        let used = self.superblocks[superblock as usize].used;
+        Frontier {
+            superblock,
+            page: superblock * self.pages_per_superblock,
+            filled: 0,
+            pages_left: self.pages_per_superblock - 1,
+            erases_left: if used { self.geometry.dies } else { 0 },
         }
     }
 
-    /// Greedy: the full superblock with the fewest valid units, the lowest numbered of equals. Those with none
-    /// are released at once.
-    fn choose_victim(&mut self) {
-        while self.free.len() <= self.reserve {
-            let full = self.superblocks.iter().enumerate().filter(|(_, block)| block.state == State::Full);
-            let Some((index, block)) = full.min_by_key(|(_, block)| block.valid) else { return };
-            let (superblock, valid) = (index as u32, u64::from(block.valid));
-            if valid == self.geometry.units_per_superblock {
-                return; // Nothing anywhere would be gained by collecting.
-            }
-            if valid > 0 {
-                self.victim = Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
-                return;
-            }
-            self.release(superblock);
-        }
-    }
-
-    fn release(&mut self, superblock: u32) {
-        let block = &mut self.superblocks[superblock as usize];
-        assert_eq!(block.valid, 0, "a superblock is released when nothing valid is left in it");
-        *block = Superblock { state: State::Free, valid: 0, erases: block.erases + 1, used: true };
-        self.counters.erases += 1;
-        self.free.push_back(superblock);
-    }
-
-    /// Move the valid units of the victim's next page that has any. False when there is none left.
-    fn collect_page(&mut self, victim: &mut Victim, work: &mut Vec<FlashWork>) -> bool {
-        let n = u64::from(self.geometry.units_per_page);
-        let base = u64::from(victim.superblock) * self.geometry.units_per_superblock;
-        while victim.cursor < self.geometry.units_per_superblock {
-            let first = base + victim.cursor;
-            victim.cursor += n;
-            self.expect_moves(first + COLLECT_AHEAD);
-            let mut valid = self.valid_in_page(first);
-            let moved = u64::from(valid.count_ones());
-            while valid != 0 {
-                self.move_unit(first + u64::from(valid.trailing_zeros()), victim.superblock, work);
-                valid &= valid - 1;
-            }
-            if moved > 0 {
-                victim.copied += moved;
-                work.push(FlashWork::CollectRead { page: (first / n) as u32, units: moved as u32 });
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The map entries of the valid units of the page at `from` will be needed soon.
-    #[inline]
-    fn expect_moves(&self, from: u64) {
-        let mut valid = self.valid_in_page(from);
-        while valid != 0 {
-            self.map.prefetch(u64::from(self.reverse.get(from + u64::from(valid.trailing_zeros()))));
-            valid &= valid - 1;
-        }
-    }
-
-    /// The valid units of the page that begins at `first`, as bits; none past the end of the flash.
-    #[inline]
-    fn valid_in_page(&self, first: u64) -> u64 {
-        let n = u64::from(self.geometry.units_per_page);
-        let (word, bit) = ((first / 64) as usize, first % 64);
-        let Some(&low) = self.valid.get(word) else { return 0 };
-        let mut bits = low >> bit;
-        if bit + n > 64 {
-            bits |= self.valid.get(word + 1).map_or(0, |high| high << (64 - bit));
-        }
-        if n < 64 { bits & ((1 << n) - 1) } else { bits }
-    }
-
-    fn move_unit(&mut self, from: u64, victim: u32, work: &mut Vec<FlashWork>) {
-        let unit = u64::from(self.reverse.get(from));
-        self.valid[(from / 64) as usize] &= !(1 << (from % 64));
-        self.superblocks[victim as usize].valid -= 1;
-        let physical = self.physical(self.collector);
-        self.place(unit, physical, self.collector.superblock);
-        self.counters.collected_units += 1;
-        self.collector.next += 1;
-        if self.collector.next.is_multiple_of(u64::from(self.geometry.units_per_page)) {
-            self.program(self.collector, false, work);
-        }
-        if self.collector.next == self.geometry.units_per_superblock {
-            self.superblocks[self.collector.superblock as usize].state = State::Full;
-            self.collector = self.open_superblock();
-        }
+    /// Where every unit is, what the host frontier does next, and what each superblock is like: for comparison.
+    #[cfg(test)]
+    pub(super) fn state(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let map: Vec<u32> = (0..self.geometry.units).map(|unit| self.map.get(unit)).collect();
+        let superblocks: Vec<_> = self.superblocks.iter().map(|b| (b.state, b.valid, b.erases, b.used)).collect();
+        (map, superblocks, self.free.clone(), self.host, self.collector, self.victim, self.counters)
     }
 
     /// Every law of conservation, checked in full: slow, for tests.
@@ -361,12 +371,11 @@ impl Ftl {
             if physical != NONE {
                 mapped += 1;
                 assert_eq!(u64::from(self.reverse.get(u64::from(physical))), unit, "reverse map of unit {unit}");
-                assert_ne!(self.valid[(physical / 64) as usize] & (1 << (physical % 64)), 0, "unit {unit} is valid");
+                assert_eq!(self.valid.window(u64::from(physical), 1), 1, "unit {unit} is valid");
                 valid[(u64::from(physical) / self.geometry.units_per_superblock) as usize] += 1;
             }
         }
-        let bits: u64 = self.valid.iter().map(|word| u64::from(word.count_ones())).sum();
-        assert_eq!(bits, mapped, "valid physical units = mapped logical units");
+        assert_eq!(self.valid.count(), mapped, "valid physical units = mapped logical units");
         for (index, block) in self.superblocks.iter().enumerate() {
             assert_eq!(block.valid, valid[index], "valid count of superblock {index}");
         }
@@ -375,4 +384,22 @@ impl Ftl {
         let free = self.superblocks.iter().filter(|block| block.state == State::Free).count();
         assert_eq!(free, self.free.len(), "free superblocks");
     }
+}
+
+/// How many of the numbers, from the first on, are each one more than the one before. Not empty, none near the limit.
+#[inline]
+fn ascending(numbers: &[u32]) -> u32 {
+    const LANES: usize = 16;
+    let mut count = 0;
+    // Chunks compare at once, in registers as wide as there are.
+    for chunk in numbers.chunks_exact(LANES) {
+        let first = numbers[0].wrapping_add(count);
+        let differ = chunk.iter().zip(0..).fold(0, |differ, (number, i)| differ | (number ^ first.wrapping_add(i)));
+        if differ != 0 {
+            break;
+        }
+        count += LANES as u32;
+    }
+    let rest = numbers[count as usize..].iter().zip(numbers[0] + count..);
+    count + rest.take_while(|(number, next)| **number == *next).count() as u32
 }

@@ -38,6 +38,77 @@ impl Table {
     pub fn set(&mut self, index: u64, value: u32) {
         cast_slice_mut::<u8, u32>(&mut self.0)[index as usize] = value;
     }
+
+    #[inline]
+    pub fn slice(&self, first: u64, count: u32) -> &[u32] {
+        &cast_slice::<u8, u32>(&self.0)[first as usize..][..count as usize]
+    }
+
+    #[inline]
+    pub fn slice_mut(&mut self, first: u64, count: u32) -> &mut [u32] {
+        &mut cast_slice_mut::<u8, u32>(&mut self.0)[first as usize..][..count as usize]
+    }
+}
+
+/// A set of numbers below a limit, one bit each.
+pub struct Bits(Vec<u64>);
+
+impl Bits {
+    pub fn new(limit: u64) -> Self {
+        Self(vec![0; limit.div_ceil(64) as usize])
+    }
+
+    /// Each word that numbers `first` on are in, with their bits in it.
+    #[inline]
+    fn change(&mut self, first: u64, count: u32, mut change: impl FnMut(&mut u64, u64)) {
+        let (mut word, mut bit, mut left) = ((first / 64) as usize, (first % 64) as u32, count);
+        while left > 0 {
+            let here = left.min(64 - bit);
+            change(&mut self.0[word], (u64::MAX >> (64 - here)) << bit);
+            (word, bit, left) = (word + 1, 0, left - here);
+        }
+    }
+
+    #[inline]
+    pub fn set(&mut self, first: u64, count: u32) {
+        self.change(first, count, |word, bits| *word |= bits);
+    }
+
+    #[inline]
+    pub fn clear(&mut self, first: u64, count: u32) {
+        self.change(first, count, |word, bits| *word &= !bits);
+    }
+
+    #[inline]
+    pub fn set_one(&mut self, number: u32) {
+        self.0[(number / 64) as usize] |= 1 << (number % 64);
+    }
+
+    #[inline]
+    pub fn clear_one(&mut self, number: u32) {
+        self.0[(number / 64) as usize] &= !(1 << (number % 64));
+    }
+
+    /// Which of the `count` numbers from `first` on are in the set; at most 64, and none beyond the limit.
+    #[inline]
+    pub fn window(&self, first: u64, count: u32) -> u64 {
+        let (word, bit) = ((first / 64) as usize, (first % 64) as u32);
+        let Some(&low) = self.0.get(word) else { return 0 };
+        let mut bits = low >> bit;
+        if bit + count > 64 {
+            bits |= self.0.get(word + 1).map_or(0, |high| high << (64 - bit));
+        }
+        bits & (u64::MAX >> (64 - count))
+    }
+
+    #[inline]
+    pub fn prefetch(&self, number: u64) {
+        prefetch(&self.0, (number / 64) as usize);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
 }
 
 /// Bytes the kernel could give, if it says so.

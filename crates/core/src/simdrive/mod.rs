@@ -3,6 +3,8 @@
 //! Everything a test sees (fresh out of the box, transition, steady state, tail latency) follows from these
 //! mechanisms; nothing is scripted.
 
+mod buffer;
+mod collect;
 mod command;
 mod divisor;
 mod drive;
@@ -12,6 +14,9 @@ mod ftl;
 mod memory;
 mod params;
 mod prefetch;
+mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use drive::{DriveCounters, SimDrive};
 pub use params::{DriveParameters, Geometry, UNIT, preset_names, preset_text};

@@ -1,0 +1,130 @@
+//! Garbage collection of the flash translation layer: greedy, and paced by the host's writes.
+
+use super::ftl::{FlashWork, Ftl, State, Superblock};
+
+/// How many units ahead of collection map entries are fetched.
+const COLLECT_AHEAD: u64 = 32;
+
+/// With fewer free superblocks than this, collection goes first: both frontiers may need a new one.
+const LEAST_FREE: usize = 2;
+
+/// A superblock that is being collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Victim {
+    superblock: u32,
+    /// Next unit to look at.
+    cursor: u64,
+    valid_at_start: u64,
+    copied: u64,
+    /// Units the host has written since collection began.
+    host_units: u64,
+}
+
+impl Ftl {
+    /// The host has written `units` more. Collect so much that, when the victim is done, the host has used just
+    /// the units that collecting it gives back: the work is spread evenly, and free space neither grows nor ends.
+    /// What the host wrote beyond that counts for the next victim. Should free superblocks run short all the same,
+    /// the host waits for collection.
+    pub(super) fn pace(&mut self, units: u64, work: &mut Vec<FlashWork>) {
+        let mut host_units = units;
+        loop {
+            if self.victim.is_none() {
+                self.choose_victim();
+            }
+            let Some(mut victim) = self.victim.take() else { return };
+            victim.host_units += host_units;
+            let gain = self.geometry.units_per_superblock - victim.valid_at_start;
+            let urgent = self.free.len() < LEAST_FREE;
+            while urgent || victim.copied * gain < victim.host_units * victim.valid_at_start {
+                if !self.collect_page(&mut victim, work) {
+                    break;
+                }
+            }
+            let left = self.superblocks[victim.superblock as usize].valid;
+            if left > 0 {
+                self.victim = Some(victim);
+                return;
+            }
+            self.release(victim.superblock);
+            host_units = victim.host_units.saturating_sub(gain);
+        }
+    }
+
+    /// Greedy: the full superblock with the fewest valid units, the lowest numbered of equals. Those with none
+    /// are released at once.
+    fn choose_victim(&mut self) {
+        while self.free.len() <= self.reserve {
+            let full = self.superblocks.iter().enumerate().filter(|(_, block)| block.state == State::Full);
+            let Some((index, block)) = full.min_by_key(|(_, block)| block.valid) else { return };
+            let (superblock, valid) = (index as u32, u64::from(block.valid));
+            if valid == self.geometry.units_per_superblock {
+                return; // Nothing anywhere would be gained by collecting.
+            }
+            if valid > 0 {
+                self.victim = Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
+                return;
+            }
+            self.release(superblock);
+        }
+    }
+
+    fn release(&mut self, superblock: u32) {
+        let block = &mut self.superblocks[superblock as usize];
+        assert_eq!(block.valid, 0, "a superblock is released when nothing valid is left in it");
+        *block = Superblock { state: State::Free, valid: 0, erases: block.erases + 1, used: true };
+        self.counters.erases += 1;
+        self.free.push_back(superblock);
+    }
+
+    /// Move the valid units of the victim's next page that has any. False when there is none left.
+    fn collect_page(&mut self, victim: &mut Victim, work: &mut Vec<FlashWork>) -> bool {
+        let n = u64::from(self.geometry.units_per_page);
+        let base = u64::from(victim.superblock) * self.geometry.units_per_superblock;
+        while victim.cursor < self.geometry.units_per_superblock {
+            let first = base + victim.cursor;
+            victim.cursor += n;
+            self.expect_moves(first + COLLECT_AHEAD);
+            let mut valid = self.valid.window(first, n as u32);
+            let moved = u64::from(valid.count_ones());
+            while valid != 0 {
+                self.move_unit(first + u64::from(valid.trailing_zeros()), victim.superblock, work);
+                valid &= valid - 1;
+            }
+            if moved > 0 {
+                victim.copied += moved;
+                work.push(FlashWork::CollectRead { page: (first / n) as u32, units: moved as u32 });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The map entries of the valid units of the page at `from` will be needed soon.
+    #[inline]
+    fn expect_moves(&self, from: u64) {
+        let mut valid = self.valid.window(from, self.geometry.units_per_page);
+        while valid != 0 {
+            self.map.prefetch(u64::from(self.reverse.get(from + u64::from(valid.trailing_zeros()))));
+            valid &= valid - 1;
+        }
+    }
+
+    fn move_unit(&mut self, from: u64, victim: u32, work: &mut Vec<FlashWork>) {
+        let unit = u64::from(self.reverse.get(from));
+        self.valid.clear_one(from as u32);
+        self.superblocks[victim as usize].valid -= 1;
+        let at = &self.collector;
+        let (page, physical) = (at.page, at.page * self.geometry.units_per_page + at.filled);
+        self.place_unit(unit, physical, self.collector.superblock);
+        self.counters.collected_units += 1;
+        self.collector.filled += 1;
+        if self.collector.filled == self.geometry.units_per_page {
+            let erase = self.collector.erases_left > 0;
+            work.push(FlashWork::Program { page, erase, host: false });
+            if self.collector.turn_page() {
+                self.superblocks[self.collector.superblock as usize].state = State::Full;
+                self.collector = self.open_superblock();
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The fast ways of the simulated drive against the plain one, unit by unit and event by event: the same times, and
+//! the same mapping, to the last bit. Everything else is tested from outside, in tests/simdrive.rs.
+
+use proptest::prelude::*;
+
+use super::{DriveParameters, SimDrive};
+use crate::engine::{Control, Device};
+use crate::units::{Bytes, Lba, Nanos, SECTOR};
+use crate::workload::{Operation, Request};
+
+#[derive(Debug, Clone)]
+enum Load {
+    /// Queue depth, sectors of an I/O, and where the first one goes, as a share of the capacity; one after the other.
+    Sequential(u32, u64, f64, u32),
+    /// Queue depth; write, first sector as a share, sectors.
+    Mixed(u32, Vec<(bool, f64, u64)>),
+    Cache(bool),
+    Rest(u64),
+}
+
+fn load() -> impl Strategy<Value = Load> {
+    let length = prop_oneof![Just(2048u64), Just(256), Just(2000), 1u64..3000];
+    let io = (prop::bool::weighted(0.8), 0.0f64..1.0, prop_oneof![Just(8u64), Just(2048), 1u64..2500]);
+    prop_oneof![
+        4 => (1u32..=32, length, 0.0f64..1.0, 1u32..80).prop_map(|(d, l, f, n)| Load::Sequential(d, l, f, n)),
+        2 => (1u32..=32, prop::collection::vec(io, 1..200)).prop_map(|(depth, ios)| Load::Mixed(depth, ios)),
+        1 => any::<bool>().prop_map(Load::Cache),
+        1 => (1u64..5_000_000).prop_map(Load::Rest),
+    ]
+}
+
+fn parameters() -> impl Strategy<Value = DriveParameters> {
+    let counts = (8_000u64..80_000, 1u32..=9, 1u32..=4, 1u32..=5, 1u32..=40, any::<[bool; 3]>());
+    let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], prop_oneof![Just(1024u64), 64u64..300], 50.0..2000.0);
+    (counts, times).prop_filter_map("a drive this small needs enough blocks", |(counts, times)| {
+        let (sectors, dies, channels, planes, slots, [priority, protected, duplex]) = counts;
+        let (op, map, buffer, program_us) = times;
+        let json = format!(
+            r#"{{"capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
+            "over_provisioning": {op:?}, "read_priority": {priority}, "power_loss_protection": {protected},
+            "full_duplex": {duplex}, "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
+            "program_us": {program_us:?}, "queue_slots": {slots}}}"#,
+            sectors * SECTOR
+        );
+        DriveParameters::preset("sata-enterprise", &json).ok()
+    })
+}
+
+/// Completions of the requests, `depth` at a time.
+fn run(drive: &mut SimDrive, depth: u32, requests: &[Request]) -> Vec<(u32, u64)> {
+    let (mut free, mut next, mut completed, mut done) = ((0..depth).rev().collect::<Vec<_>>(), 0, vec![], vec![]);
+    while completed.len() < requests.len() {
+        while next < requests.len()
+            && let Some(slot) = free.pop()
+        {
+            drive.submit(slot, &requests[next]).unwrap();
+            next += 1;
+        }
+        drive.wait(Nanos::MAX, &mut done).unwrap();
+        for completion in done.drain(..) {
+            completed.push((completion.slot, completion.at.0));
+            free.push(completion.slot);
+        }
+    }
+    completed
+}
+
+fn requests(load: &Load, sectors: u64) -> (u32, Vec<Request>) {
+    let request = |operation, first: u64, length: u64| {
+        let length = length.min(sectors);
+        Request { operation, lba: Lba(first.min(sectors - length)), bytes: Bytes(length * SECTOR) }
+    };
+    let place = |share: f64| (share * sectors as f64) as u64;
+    match load {
+        Load::Sequential(depth, length, from, count) => {
+            let ios = (0..u64::from(*count)).map(|i| (place(*from) + i * length) % sectors);
+            (*depth, ios.map(|first| request(Operation::Write, first, *length)).collect())
+        }
+        Load::Mixed(depth, ios) => {
+            let operation = |write: bool| if write { Operation::Write } else { Operation::Read };
+            (*depth, ios.iter().map(|(write, at, length)| request(operation(*write), place(*at), *length)).collect())
+        }
+        Load::Cache(_) | Load::Rest(_) => (1, vec![]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, max_shrink_iters: 300, ..Default::default() })]
+
+    #[test]
+    fn fast_ways_give_the_plain_answers(p in parameters(), loads in prop::collection::vec(load(), 1..10)) {
+        let mut fast = SimDrive::new(p.clone(), 32).unwrap();
+        let mut plain = SimDrive::new(p.clone(), 32).unwrap();
+        plain.plainly = true;
+        for load in loads {
+            let (depth, requests) = requests(&load, p.capacity_bytes / SECTOR);
+            prop_assert_eq!(run(&mut fast, depth, &requests), run(&mut plain, depth, &requests));
+            for drive in [&mut fast, &mut plain] {
+                match load {
+                    Load::Cache(on) => drive.control(Control::WriteCache(on)).unwrap(),
+                    Load::Rest(ns) => {
+                        let until = Nanos(drive.now().0 + ns);
+                        drive.wait(until, &mut vec![]).unwrap();
+                    }
+                    Load::Sequential(..) | Load::Mixed(..) => {}
+                }
+            }
+            prop_assert_eq!(fast.now(), plain.now());
+            prop_assert!(fast.ftl.state() == plain.ftl.state(), "the same mapping");
+            fast.check();
+        }
+    }
+}
