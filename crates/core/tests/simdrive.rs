@@ -365,22 +365,24 @@ fn phase() -> impl Strategy<Value = Phase> {
         6 => (1u32..=32, prop::collection::vec(io, 1..600)).prop_map(|(depth, ios)| Phase::Io(depth, ios)),
         1 => Just(Phase::Purge),
         2 => any::<bool>().prop_map(Phase::Cache),
-        1 => (1u64..5_000_000).prop_map(Phase::Rest),
+        2 => (1u64..50_000_000).prop_map(Phase::Rest),
     ]
 }
 
 fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
+    let idle = (prop_oneof![Just(0.0), 0.001f64..3.0], 0.0f64..=100.0);
     let counts = (4000u64..12_000, 1u32..=5, 1u32..=3, 1u32..=3, 3u32..=4);
     let choices =
-        (0.005f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)]);
+        (0.005f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)], idle);
     (counts, choices).prop_filter_map("a drive this small needs enough blocks", |(counts, choices)| {
         let (sectors, dies, channels, planes, reserve) = counts;
-        let (op, [protected, priority, duplex], slots, map, buffer) = choices;
+        let (op, [protected, priority, duplex], slots, map, buffer, (after, percent)) = choices;
         let json = format!(
             r#"{{"capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
             "gc_reserve_superblocks": {reserve}, "over_provisioning": {op:?}, "power_loss_protection": {protected},
             "read_priority": {priority}, "full_duplex": {duplex}, "queue_slots": {slots},
-            "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer}}}"#,
+            "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
+            "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?}}}"#,
             sectors * 512
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
@@ -494,6 +496,8 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
         ("link_read_max_iops", "0"),
         ("read_latency_us", "-1"),
         ("rmw_us", "1e9"),
+        ("idle_collect_after_ms", "-1"),
+        ("idle_collect_free_percent", "101"),
         ("power_loss_protection", "1"),
         ("interface", "6"),
     ] {

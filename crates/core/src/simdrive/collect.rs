@@ -1,4 +1,4 @@
-//! Garbage collection of the flash translation layer: greedy, and paced by the host's writes.
+//! Garbage collection of the flash translation layer: greedy, paced by the host's writes, or while it is idle.
 
 use super::ftl::{FlashWork, Ftl, State, Superblock};
 
@@ -24,12 +24,13 @@ impl Ftl {
     /// The host has written `units` more. Collect so much that, when the victim is done, the host has used just
     /// the units that collecting it gives back: the work is spread evenly, and free space neither grows nor ends.
     /// What the host wrote beyond that counts for the next victim. Should free superblocks run short all the same,
-    /// the host waits for collection.
+    /// the host waits for collection. While more superblocks are free than the reserve, nothing is collected: what
+    /// idle time has gained is used first.
     pub(super) fn pace(&mut self, units: u64, work: &mut Vec<FlashWork>) {
         let mut host_units = units;
-        loop {
+        while !self.has_spare() {
             if self.victim.is_none() {
-                self.choose_victim();
+                self.choose_victim(self.reserve + 1);
             }
             let Some(mut victim) = self.victim.take() else { return };
             victim.host_units += host_units;
@@ -50,10 +51,33 @@ impl Ftl {
         }
     }
 
-    /// Greedy: the full superblock with the fewest valid units, the lowest numbered of equals. Those with none
-    /// are released at once.
-    fn choose_victim(&mut self) {
-        while self.free.len() <= self.reserve {
+    /// More superblocks are free than the reserve.
+    pub(super) fn has_spare(&self) -> bool {
+        self.free.len() > self.reserve
+    }
+
+    /// Collect a page of the drive's own accord, unless `enough` superblocks are free. False if there is nothing to do.
+    pub fn collect_idly(&mut self, enough: u64, work: &mut Vec<FlashWork>) -> bool {
+        if self.free.len() as u64 >= enough {
+            return false;
+        }
+        if self.victim.is_none() {
+            self.choose_victim(enough as usize);
+        }
+        let Some(mut victim) = self.victim.take() else { return false };
+        self.collect_page(&mut victim, work);
+        if self.superblocks[victim.superblock as usize].valid > 0 {
+            self.victim = Some(victim);
+        } else {
+            self.release(victim.superblock);
+        }
+        true
+    }
+
+    /// Greedy, unless `enough` superblocks are free: the full one with the fewest valid units, the lowest numbered of
+    /// equals. Those with none are released at once.
+    fn choose_victim(&mut self, enough: usize) {
+        while self.free.len() < enough {
             let full = self.superblocks.iter().enumerate().filter(|(_, block)| block.state == State::Full);
             let Some((index, block)) = full.min_by_key(|(_, block)| block.valid) else { return };
             let (superblock, valid) = (index as u32, u64::from(block.valid));

@@ -12,6 +12,7 @@ use super::command::{Command, LinkRate};
 use super::events::{Calendar, Event};
 use super::flash::{Flash, FlashTimes, Job};
 use super::ftl::{FlashWork, Ftl};
+use super::idle::IdleCollection;
 use super::memory::fresh_ftl;
 use super::params::{DriveParameters, UNIT};
 use crate::engine::{Completion, Control, Device};
@@ -62,6 +63,7 @@ pub struct SimDrive {
     /// Unit by unit and event by event: what the fast ways must give the same answers as.
     #[cfg(test)]
     pub(super) plainly: bool,
+    pub(super) idle_collection: IdleCollection,
     /// Writes in the drive that are worth streaming.
     pub(super) large_writes: u32,
     /// Commands to tell when a host page is programmed, by physical page; only where flash is waited for.
@@ -110,6 +112,7 @@ impl SimDrive {
             writes_on_link: 0,
             #[cfg(test)]
             plainly: false,
+            idle_collection: IdleCollection::new(p.idle_collect_after_ms, p.idle_free_superblocks(), 0),
             large_writes: 0,
             page_waiters: vec![],
             open_page_waiters: vec![],
@@ -163,11 +166,13 @@ impl SimDrive {
 
     /// Let all programs and collection in flight end.
     fn finish_background(&mut self) {
+        self.idle_collection.running = false;
         while let Some((at, event)) = self.calendar.pop_until(u64::MAX) {
             self.now = at;
             let completed = self.handle(event);
             assert!(completed.is_none(), "an idle drive has no command to complete");
         }
+        self.idle_collection.since = self.now;
     }
 
     /// A write is not done before its data is in flash.
@@ -276,6 +281,9 @@ impl SimDrive {
                 let (job, next) = self.flash.finish(die, self.now);
                 self.calendar.set_die(die, next);
                 self.die_done(die, job);
+                if self.idle_collection.running {
+                    self.collect_idly();
+                }
                 None
             }
             Event::Arrived(slot) => {
@@ -286,6 +294,7 @@ impl SimDrive {
             }
             Event::ReadDone(slot) | Event::WriteDone(slot) => {
                 self.active -= 1;
+                self.idle_collection.since = self.now;
                 if let Some(next) = self.waiting.pop_front() {
                     self.admit(next);
                 }
@@ -330,6 +339,7 @@ impl Device for SimDrive {
         let command = Command::new(request);
         self.ftl.expect(command.first_unit, command.units);
         self.commands[slot as usize] = command;
+        self.idle_collection.running = false;
         if self.active < self.parameters.queue_slots {
             self.admit(slot);
         } else {
@@ -342,6 +352,9 @@ impl Device for SimDrive {
         loop {
             if self.large_writes > 0 {
                 self.stream(until.0);
+            }
+            if self.active == 0 {
+                self.idle(until.0);
             }
             let Some((at, event)) = self.calendar.pop_until(until.0) else { break };
             self.now = at;

@@ -159,6 +159,12 @@ impl Calendar {
         Horizon(self.queues.iter().filter_map(|queue| queue.front().copied()).fold(after, Key::min))
     }
 
+    /// No event is at `until` or before.
+    pub fn nothing_until(&self, until: u64) -> bool {
+        let first = self.queues.iter().filter_map(|queue| queue.front().copied()).fold(self.first_die(), Key::min);
+        first == NEVER || (first >> 64) as u64 > until
+    }
+
     /// The earliest event if it is a die's, this side of the horizon, and the die is one that `wanted` says.
     #[inline]
     pub fn pop_die(&mut self, horizon: &Horizon, wanted: impl FnOnce(u32) -> bool) -> Option<(u64, u32)> {

@@ -139,6 +139,12 @@ impl Flash {
         *channel + queued.die_ns
     }
 
+    /// Programs that wait on the die, and one for what it is doing.
+    pub fn backlog(&self, die: u32) -> u32 {
+        let die = &self.dies[die as usize];
+        u32::from(die.current.is_some()) + die.others.iter().map(|queued| queued.programs).sum::<u32>()
+    }
+
     /// Whether the die programs a page of host data.
     #[inline]
     pub fn programs_host_data(&self, die: u32) -> bool {

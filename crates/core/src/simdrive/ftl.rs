@@ -99,8 +99,6 @@ pub struct Ftl {
     pub(super) free: VecDeque<u32>,
     host: Frontier,
     run: Run,
-    /// Pages the host can write before collection, or a new superblock, changes anything.
-    plain_pages: u32,
     pub(super) collector: Frontier,
     pub(super) victim: Option<Victim>,
     pub(super) counters: Counters,
@@ -126,7 +124,6 @@ impl Ftl {
             free: (0..geometry.superblocks as u32).collect(),
             host: nowhere,
             run: Run { first: 0, physical: 0, count: 0 },
-            plain_pages: 0,
             collector: nowhere,
             victim: None,
             counters: Counters::default(),
@@ -170,6 +167,11 @@ impl Ftl {
         }
     }
 
+    /// The page that collected data is gathering in.
+    pub fn open_collector_page(&self) -> u32 {
+        self.collector.page
+    }
+
     /// The page that host data is gathering in.
     pub fn open_page(&self) -> u32 {
         self.host.page
@@ -185,15 +187,22 @@ impl Ftl {
     /// and collection advances. The tables may show the units only after `settle`.
     #[inline]
     pub fn write(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
-        if count < self.geometry.units_per_page || self.plain_pages == 0 || !self.continues_run(first) {
+        let plain = count == self.geometry.units_per_page && self.plain_pages_left() > 0;
+        if !plain || !self.continues_run(first) {
             self.settle();
         }
-        if count < self.geometry.units_per_page || self.plain_pages == 0 {
+        if !plain {
             self.write_now(first, count, work);
         } else {
             work.push(FlashWork::Program { page: self.host.page, erase: self.host.erases_left > 0, host: true });
             self.write_pages(first, 1);
         }
+    }
+
+    /// Pages the host can write before collection, or a new superblock, changes anything.
+    #[inline]
+    fn plain_pages_left(&self) -> u32 {
+        if self.has_spare() { self.host.pages_left } else { 0 }
     }
 
     #[inline]
@@ -208,7 +217,7 @@ impl Ftl {
         if !self.continues_run(first) {
             self.settle();
         }
-        let pages = if self.host.filled == 0 { self.plain_pages } else { 0 };
+        let pages = if self.host.filled == 0 { self.plain_pages_left() } else { 0 };
         (pages, self.host.erases_left, self.host.page)
     }
 
@@ -220,7 +229,6 @@ impl Ftl {
             (self.run.first, self.run.physical) = (first, self.host.page * n);
         }
         self.run.count += n * pages;
-        self.plain_pages -= pages;
         self.host.erases_left = self.host.erases_left.saturating_sub(pages);
         self.host.page += pages;
         self.host.pages_left -= pages;
@@ -281,8 +289,6 @@ impl Ftl {
             self.host = self.open_superblock();
         }
         self.pace(u64::from(self.geometry.units_per_page), work);
-        let idle = self.victim.is_none() && self.free.len() > self.reserve;
-        self.plain_pages = if idle { self.host.pages_left } else { 0 };
     }
 
     #[inline]

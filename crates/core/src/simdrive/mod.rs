@@ -11,6 +11,7 @@ mod drive;
 mod events;
 mod flash;
 mod ftl;
+mod idle;
 mod memory;
 mod params;
 mod prefetch;

@@ -61,6 +61,10 @@ pub struct DriveParameters {
     pub write_commands_per_map_page: u32,
     /// Garbage collection runs while no more superblocks than this are free.
     pub gc_reserve_superblocks: u32,
+    /// Garbage collection also runs when there has been no command for so long; 0: never.
+    pub idle_collect_after_ms: f64,
+    /// ... until so many percent of the spare capacity, in superblocks, are free on top of the reserve.
+    pub idle_collect_free_percent: f64,
 }
 
 impl DriveParameters {
@@ -109,6 +113,8 @@ impl DriveParameters {
         }
         check(self.gc_reserve_superblocks >= 3, "gc_reserve_superblocks", "at least 3 are needed")?;
         check(self.gc_reserve_superblocks <= 16, "gc_reserve_superblocks", "at most 16 are possible")?;
+        let percent = (0.0..=100.0).contains(&self.idle_collect_free_percent);
+        check(percent, "idle_collect_free_percent", "0 to 100 is possible")?;
         let whole_pages = self.page_bytes.is_multiple_of(UNIT) && (UNIT..=1 << 20).contains(&self.page_bytes);
         check(whole_pages, "page_bytes", "a multiple of 4096 up to 1 MiB is needed")?;
         let page_units = u64::from(self.planes) * self.page_bytes / UNIT;
@@ -146,19 +152,29 @@ impl DriveParameters {
         ]
     }
 
-    fn delays(&self) -> [(&'static str, f64); 5] {
+    fn delays(&self) -> [(&'static str, f64); 6] {
         [
             ("link_read_overhead_us", self.link_read_overhead_us),
             ("link_write_overhead_us", self.link_write_overhead_us),
             ("read_latency_us", self.read_latency_us),
             ("write_latency_us", self.write_latency_us),
             ("rmw_us", self.rmw_us),
+            ("idle_collect_after_ms", self.idle_collect_after_ms),
         ]
     }
 
     /// Units the write buffer holds.
     pub fn buffer_units(&self) -> i64 {
         (self.write_buffer_kib * 1024 / UNIT) as i64
+    }
+
+    /// Free superblocks at which collection while idle ends.
+    pub fn idle_free_superblocks(&self) -> u64 {
+        let geometry = self.geometry();
+        let kept = geometry.units.div_ceil(geometry.units_per_superblock) + u64::from(self.gc_reserve_superblocks) + 2;
+        let spare = geometry.superblocks.saturating_sub(kept);
+        let free = (spare as f64 * self.idle_collect_free_percent / 100.0).round() as u64;
+        u64::from(self.gc_reserve_superblocks) + free
     }
 
     pub fn capacity(&self) -> Bytes {

@@ -25,21 +25,24 @@ fn load() -> impl Strategy<Value = Load> {
         4 => (1u32..=32, length, 0.0f64..1.0, 1u32..80).prop_map(|(d, l, f, n)| Load::Sequential(d, l, f, n)),
         2 => (1u32..=32, prop::collection::vec(io, 1..200)).prop_map(|(depth, ios)| Load::Mixed(depth, ios)),
         1 => any::<bool>().prop_map(Load::Cache),
-        1 => (1u64..5_000_000).prop_map(Load::Rest),
+        1 => (1u64..20_000_000).prop_map(Load::Rest),
     ]
 }
 
 fn parameters() -> impl Strategy<Value = DriveParameters> {
     let counts = (8_000u64..80_000, 1u32..=9, 1u32..=4, 1u32..=5, 1u32..=40, any::<[bool; 3]>());
-    let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], prop_oneof![Just(1024u64), 64u64..300], 50.0..2000.0);
+    let idle = prop_oneof![Just(0.0), 0.01f64..2.0];
+    let buffer = prop_oneof![Just(1024u64), 64u64..300];
+    let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], buffer, 50.0..2000.0, idle);
     (counts, times).prop_filter_map("a drive this small needs enough blocks", |(counts, times)| {
         let (sectors, dies, channels, planes, slots, [priority, protected, duplex]) = counts;
-        let (op, map, buffer, program_us) = times;
+        let (op, map, buffer, program_us, idle_ms) = times;
         let json = format!(
             r#"{{"capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
             "over_provisioning": {op:?}, "read_priority": {priority}, "power_loss_protection": {protected},
             "full_duplex": {duplex}, "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
-            "program_us": {program_us:?}, "queue_slots": {slots}}}"#,
+            "program_us": {program_us:?}, "queue_slots": {slots}, "idle_collect_after_ms": {idle_ms:?},
+            "idle_collect_free_percent": 50}}"#,
             sectors * SECTOR
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
