@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::units::{Bytes, Nanos};
-use crate::workload::Operation;
+use crate::workload::{Access, Draw, Operation, Stimulus};
 
 /// Three significant digits: relative error of a reported latency at most 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -97,6 +97,9 @@ pub struct Recorder {
     pub write: Tally,
     pub intervals: Vec<Interval>,
     pub errors: Vec<ErrorTally>,
+    /// I/Os issued of each block size and in each LBA group, hand-over included; empty where there is but one.
+    pub size_ios: Vec<u64>,
+    pub group_ios: Vec<u64>,
     /// Issued before the window began, while I/Os of the step before were outstanding: those that complete in the
     /// window count there, but their latency is owed to both steps and is in no histogram.
     pub handover_ios: u64,
@@ -119,12 +122,33 @@ impl Recorder {
             write: Tally::new(),
             intervals: vec![],
             errors: vec![],
+            size_ios: vec![],
+            group_ios: vec![],
             handover_ios: 0,
             late_ios: 0,
             start: Nanos::MAX,
             window_end: Nanos::MAX,
             interval_ns,
             interval_end: 0,
+        }
+    }
+
+    /// Count what is drawn of the stimulus's block sizes and LBA groups.
+    pub fn counting_draws(mut self, stimulus: &Stimulus) -> Self {
+        let sizes = stimulus.block_sizes.iter().filter(|share| share.weight > 0).count();
+        let groups = if let Access::Groups { groups } = &stimulus.access { groups.len() } else { 1 };
+        self.size_ios = vec![0; if sizes > 1 { sizes } else { 0 }];
+        self.group_ios = vec![0; if groups > 1 { groups } else { 0 }];
+        self
+    }
+
+    #[inline]
+    pub fn count_draw(&mut self, draw: Draw) {
+        if let Some(ios) = self.size_ios.get_mut(draw.size) {
+            *ios += 1;
+        }
+        if let Some(ios) = self.group_ios.get_mut(draw.group) {
+            *ios += 1;
         }
     }
 
@@ -211,6 +235,10 @@ impl Recorder {
         }
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        for (mine, theirs) in [(&mut self.size_ios, &other.size_ios), (&mut self.group_ios, &other.group_ios)] {
+            assert_eq!(mine.len(), theirs.len(), "records of one step share the stimulus");
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        }
         self.handover_ios += other.handover_ios;
         self.late_ios += other.late_ios;
         if self.intervals.len() < other.intervals.len() {

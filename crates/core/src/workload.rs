@@ -5,12 +5,15 @@
 //! rejection (Lemire, ACM TOMACS 2019): exactly uniform for any range, independent of capacity. A stream goes
 //! on from step to step; so does its sequential position.
 
+mod draw;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StimulusError;
 use crate::units::{Bytes, Lba, SECTOR};
+use draw::{Placement, Range, below, cumulative, pick, threshold};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +47,10 @@ pub enum Access {
     Sequential {
         #[serde(default)]
         restart: bool,
+    },
+    /// Each I/O is, with this probability, the next one in sequence in the thread's region, and else random.
+    Mixed {
+        sequential_percent: f64,
     },
     /// Random within one of several parts of the active range, chosen with the given probabilities.
     Groups {
@@ -86,14 +93,26 @@ fn full_entropy() -> u8 {
 }
 
 /// When a step ends. `Bytes`, `Fill` and `Ios` count exactly so much over all threads together; after a `Fill`, as
-/// after a time, the same I/O goes on uncounted until the next step is there.
+/// after a time, the same I/O goes on uncounted until the next step is there. After a `Burst`, which is a time too,
+/// the device is left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stop {
     Time { ns: u64 },
+    Burst { ns: u64 },
     Bytes { bytes: u64 },
     Fill { bytes: u64 },
     Ios { ios: u64 },
+}
+
+impl Stop {
+    /// The window's length of a step that ends by time.
+    pub fn window_ns(self) -> Option<u64> {
+        match self {
+            Stop::Time { ns } | Stop::Burst { ns } => Some(ns),
+            _ => None,
+        }
+    }
 }
 
 impl Stimulus {
@@ -113,6 +132,9 @@ impl Stimulus {
         };
         percent("read_percent", self.read_percent)?;
         percent("entropy_percent", f64::from(self.entropy_percent))?;
+        if let Access::Mixed { sequential_percent } = self.access {
+            percent("sequential_percent", sequential_percent)?;
+        }
         percent("active_range.start_percent", self.active_range.start_percent)?;
         percent("active_range.end_percent", self.active_range.end_percent)?;
         if self.thread_count == 0 {
@@ -153,61 +175,11 @@ impl Stimulus {
     }
 }
 
-/// A half-open range of sectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range {
-    start: u64,
-    end: u64,
-}
-
-impl Range {
-    fn of(sectors: Range, start_percent: f64, end_percent: f64) -> Range {
-        let length = (sectors.end - sectors.start) as f64;
-        let at = |percent: f64| sectors.start + (length * percent / 100.0).round() as u64;
-        // Kept on 4 KiB boundaries, but for the device's own end, so that an aligned range gives aligned I/Os.
-        let end = if end_percent < 100.0 { at(end_percent) / 8 * 8 } else { sectors.end };
-        Range { start: at(start_percent).next_multiple_of(8).min(sectors.end), end }
-    }
-
-    fn len(self) -> u64 {
-        self.end.saturating_sub(self.start)
-    }
-}
-
-/// Uniform draw of 0..bound (Lemire's method).
-#[inline]
-fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
-    let mut wide = u128::from(rng.next_u64()) * u128::from(bound);
-    if (wide as u64) < bound {
-        let threshold = bound.wrapping_neg() % bound;
-        while (wide as u64) < threshold {
-            wide = u128::from(rng.next_u64()) * u128::from(bound);
-        }
-    }
-    (wide >> 64) as u64
-}
-
-/// A probability as a threshold for a 64-bit draw; exact at 0 and 1.
-fn threshold(share: f64) -> u128 {
-    (share * (1u128 << 64) as f64) as u128
-}
-
-/// Random placement of one block size within one range: `start + draw * step`, `positions` choices.
-#[derive(Debug, Clone, Copy)]
-struct Placement {
-    start: u64,
-    step: u64,
-    positions: u64,
-}
-
-impl Placement {
-    fn new(range: Range, sectors: u64, alignment: u64) -> Result<Self, StimulusError> {
-        let start = range.start.next_multiple_of(alignment);
-        if start + sectors > range.end {
-            return Err(StimulusError::RangeTooSmall { range: range.len() * SECTOR, block: sectors * SECTOR });
-        }
-        Ok(Self { start, step: alignment, positions: (range.end - start - sectors) / alignment + 1 })
-    }
+/// Which of the stimulus's block sizes (of those with a weight) and LBA groups a request belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Draw {
+    pub size: usize,
+    pub group: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -218,6 +190,12 @@ enum Plan {
         region: Range,
         share: u64,
         range: u64,
+    },
+    /// Sequential in `region` for draws below `sequential_below`, else random.
+    Mixed {
+        region: Range,
+        sequential_below: u128,
+        placements: Vec<Placement>,
     },
 }
 
@@ -232,6 +210,7 @@ pub struct RequestStream {
     sizes: Vec<(u128, u64)>,
     /// Cumulative thresholds over LBA groups.
     groups: Vec<u128>,
+    drawn: Draw,
     read_below: u128,
 }
 
@@ -243,7 +222,16 @@ impl RequestStream {
             rng.jump();
         }
         let nothing = Plan::Sequential { region: Range { start: 0, end: 0 }, share: 0, range: 1 };
-        Self { rng, thread, position: 0, plan: nothing, sizes: vec![], groups: vec![], read_below: 0 }
+        Self {
+            rng,
+            thread,
+            position: 0,
+            plan: nothing,
+            sizes: vec![],
+            groups: vec![],
+            drawn: Draw::default(),
+            read_below: 0,
+        }
     }
 
     /// Go over to a stimulus on a device of `capacity`. The random stream and the sequential position continue.
@@ -268,7 +256,15 @@ impl RequestStream {
                     .map(|group| self.placements(Range::of(active, group.start_percent, group.end_percent), stimulus));
                 self.plan = Plan::Random(parts.collect::<Result<_, _>>()?);
             }
-            Access::Sequential { restart } => self.set_sequential(active, stimulus, *restart)?,
+            Access::Sequential { restart } => {
+                let (region, share) = self.take_region(active, stimulus, *restart)?;
+                self.plan = Plan::Sequential { region, share, range: active.len() };
+            }
+            Access::Mixed { sequential_percent } => {
+                let (region, _) = self.take_region(active, stimulus, false)?;
+                let placements = self.placements(active, stimulus)?;
+                self.plan = Plan::Mixed { region, sequential_below: threshold(sequential_percent / 100.0), placements };
+            }
         }
         Ok(())
     }
@@ -278,7 +274,14 @@ impl RequestStream {
         self.sizes.iter().map(|&(_, sectors)| Placement::new(range, sectors, alignment(sectors))).collect()
     }
 
-    fn set_sequential(&mut self, active: Range, stimulus: &Stimulus, restart: bool) -> Result<(), StimulusError> {
+    /// This thread's region of the range, and the share of it that each thread but the last has. The position stays
+    /// where it is if that is in the region.
+    fn take_region(
+        &mut self,
+        active: Range,
+        stimulus: &Stimulus,
+        restart: bool,
+    ) -> Result<(Range, u64), StimulusError> {
         let block = stimulus.max_block().0 / SECTOR;
         let threads = u64::from(stimulus.thread_count);
         // Regions begin on a block boundary and the last one takes the remainder: together they are the range.
@@ -292,8 +295,7 @@ impl RequestStream {
         if restart || self.position < region.start || self.position >= region.end {
             self.position = region.start;
         }
-        self.plan = Plan::Sequential { region, share, range: active.len() };
-        Ok(())
+        Ok((region, share))
     }
 
     /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). For a
@@ -302,7 +304,7 @@ impl RequestStream {
     pub fn share_of(&self, bytes: u64, threads: u64) -> u64 {
         let whole = |part: u64| part / 4096 * 4096;
         match &self.plan {
-            Plan::Random(_) => whole(bytes / threads),
+            Plan::Random(_) | Plan::Mixed { .. } => whole(bytes / threads),
             Plan::Sequential { share, range, .. } => {
                 let part = (u128::from(bytes) * u128::from(*share) / u128::from(*range)) as u64;
                 if bytes.is_multiple_of(range * SECTOR) { part } else { whole(part) }
@@ -319,17 +321,39 @@ impl RequestStream {
         match &self.plan {
             Plan::Random(groups) => {
                 let group = if groups.len() == 1 { 0 } else { pick(&mut self.rng, self.groups.iter().copied()) };
+                self.drawn = Draw { size, group };
                 let placement = groups[group][size];
                 let lba = placement.start + below(&mut self.rng, placement.positions) * placement.step;
                 Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
             }
             Plan::Sequential { region, .. } => {
-                let lba = self.position;
-                let sectors = sectors.min(region.end - lba);
-                self.position = if lba + sectors == region.end { region.start } else { lba + sectors };
+                self.drawn = Draw { size, group: 0 };
+                Self::next_in_sequence(&mut self.position, *region, operation, sectors)
+            }
+            Plan::Mixed { region, sequential_below, placements } => {
+                self.drawn = Draw { size, group: 0 };
+                if u128::from(self.rng.next_u64()) < *sequential_below {
+                    return Self::next_in_sequence(&mut self.position, *region, operation, sectors);
+                }
+                let placement = placements[size];
+                let lba = placement.start + below(&mut self.rng, placement.positions) * placement.step;
                 Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
             }
         }
+    }
+
+    #[inline]
+    fn next_in_sequence(position: &mut u64, region: Range, operation: Operation, sectors: u64) -> Request {
+        let lba = *position;
+        let sectors = sectors.min(region.end - lba);
+        *position = if lba + sectors == region.end { region.start } else { lba + sectors };
+        Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
+    }
+
+    /// What the last request was drawn as; meaningless for a sequential stimulus of one block size.
+    #[inline]
+    pub fn last_draw(&self) -> Draw {
+        self.drawn
     }
 
     #[inline]
@@ -341,24 +365,4 @@ impl RequestStream {
         };
         if read { Operation::Read } else { Operation::Write }
     }
-}
-
-fn cumulative(shares: impl Iterator<Item = f64>) -> Vec<u128> {
-    let mut sum = 0.0;
-    let mut limits: Vec<u128> = shares
-        .map(|share| {
-            sum += share;
-            threshold(sum)
-        })
-        .collect();
-    if let Some(last) = limits.last_mut() {
-        *last = u128::MAX;
-    }
-    limits
-}
-
-#[inline]
-fn pick(rng: &mut Xoshiro256PlusPlus, mut limits: impl Iterator<Item = u128>) -> usize {
-    let draw = u128::from(rng.next_u64());
-    limits.position(|limit| draw < limit).expect("the last limit is above every draw")
 }

@@ -269,6 +269,7 @@ proptest! {
     }
 
     /// Each counter and each interval against a plain recount of the raw completions.
+    // clause: 6.10
     #[test]
     fn counters_and_series_are_a_recount(ios in ios(), length in 1u64..60_000, interval in 1u64..5000) {
         let end = START + length;

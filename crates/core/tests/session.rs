@@ -180,7 +180,7 @@ fn depth_and_threads_change_from_step_to_step() {
     }
 }
 
-/// Promise 1. The first step has nothing before it; after an idle the pause was wanted.
+/// Promise 1. The first step has nothing before it; after an idle the gap is the idle time.
 #[test]
 fn timed_steps_follow_without_a_gap() {
     let mut session = simulated(1, 4, 32);
@@ -195,7 +195,80 @@ fn timed_steps_follow_without_a_gap() {
     }
     session.idle(SECOND).unwrap();
     let after = step(&mut session, &at(random(4096, 0.0), 4, 32), seconds(0.2));
-    assert_eq!((after.gap_ns, after.handover_ns), (None, 0));
+    assert_eq!((after.gap_ns, after.handover_ns), (Some(SECOND), 0));
+}
+
+/// HIR: nothing is sent after a burst, on either clock, and the idle time runs from the last completion.
+#[test]
+fn nothing_follows_a_burst() {
+    let mut session = simulated(1, 4, 32);
+    let burst = Stop::Burst { ns: SECOND / 10 };
+    for number in 0..3 {
+        let result = step(&mut session, &at(random(4096, 0.0), 4, 32), burst);
+        assert_eq!((result.window_ns, result.bridge_ios, result.handover_ns), (SECOND / 10, 0, 0));
+        assert_eq!(result.submitted_ios, result.recorder.ios(), "every I/O is the burst's own");
+        assert_eq!(result.gap_ns, (number > 0).then_some(5 * SECOND));
+        assert_sound(&result);
+        session.idle(5 * SECOND).unwrap();
+    }
+    let mut session = null(2, 4);
+    for _ in 0..3 {
+        step(&mut session, &at(random(4096, 0.0), 2, 4), Stop::Burst { ns: 5 * MILLISECOND });
+        std::thread::sleep(Duration::from_millis(5));
+        session.idle(5 * MILLISECOND).unwrap();
+        let after = step(&mut session, &at(random(4096, 0.0), 2, 4), Stop::Burst { ns: MILLISECOND });
+        assert_eq!(after.bridge_ios, 0);
+        assert!(after.gap_ns.unwrap() >= 10 * MILLISECOND, "{:?}", after.gap_ns);
+        assert_sound(&after);
+    }
+}
+
+/// Total bytes written are exact whatever the windows leave out.
+#[test]
+fn written_bytes_add_up_over_steps() {
+    let mut session = simulated(1, 4, 32);
+    let mut written = 0;
+    for (threads, depth, reads) in [(4, 32, 0.0), (1, 1, 50.0), (4, 8, 0.0)] {
+        written += step(&mut session, &at(random(4096, reads), threads, depth), seconds(0.1)).written_bytes;
+    }
+    let last = step(&mut session, &at(sequential(4096, 0.0), 1, 1), Stop::Bytes { bytes: 4096 * 1009 });
+    written += last.written_bytes;
+    let mut other = simulated(1, 4, 32);
+    let mut counted = 0;
+    for (threads, depth, reads) in [(4, 32, 0.0), (1, 1, 50.0), (4, 8, 0.0)] {
+        let result = step(&mut other, &at(random(4096, reads), threads, depth), seconds(0.1));
+        counted += result.recorder.write.window_bytes;
+    }
+    assert!(written > counted + 4096 * 1009, "the windows leave out what is handed over");
+    assert!(last.written_bytes >= 4096 * 1009);
+    let alone = step(&mut simulated(1, 1, 1), &at(random(4096, 0.0), 1, 1), Stop::Ios { ios: 1009 });
+    assert_eq!(alone.written_bytes, 1009 * 4096);
+}
+
+/// Tables 13-1 and 13-2 can be verified: every I/O of a step is counted under what it was drawn as.
+#[test]
+fn draws_are_counted_by_block_size_and_lba_group() {
+    let groups = vec![group(0.0, 5.0, 50.0), group(5.0, 20.0, 30.0), group(20.0, 100.0, 20.0)];
+    let share = |bytes, weight| BlockShare { bytes, weight };
+    let stimulus = Stimulus {
+        access: Access::Groups { groups },
+        block_sizes: vec![share(512, 4), share(1024, 0), share(4096, 86), share(65536, 10)],
+        ..random(4096, 40.0)
+    };
+    let ios = 100_003;
+    for mut session in [simulated(1, 4, 32), null(4, 8)] {
+        let result = step(&mut session, &at(stimulus.clone(), 4, 8), Stop::Ios { ios });
+        for (counts, percents) in
+            [(&result.recorder.size_ios, [4.0, 86.0, 10.0]), (&result.recorder.group_ios, [50.0, 30.0, 20.0])]
+        {
+            assert_eq!(counts.iter().sum::<u64>(), ios);
+            for (&count, percent) in counts.iter().zip(percents) {
+                assert_share(count, ios, percent / 100.0, "drawn");
+            }
+        }
+    }
+    let plain = step(&mut simulated(1, 1, 1), &at(random(4096, 0.0), 1, 1), Stop::Ios { ios: 7 });
+    assert!(plain.recorder.size_ios.is_empty() && plain.recorder.group_ios.is_empty());
 }
 
 /// The real clock: bridge I/Os keep the device busy while the next step is being thought about.

@@ -92,6 +92,7 @@ fn offsets_are_those_of_the_published_generator() {
     }
 }
 
+// clause: 6.rng
 #[test]
 fn random_offsets_are_uniform() {
     // Numbers of positions: small, prime, a power of two, one less and one more, a real drive's.
@@ -133,6 +134,7 @@ fn offsets_beyond_32_bits_are_uniform() {
     }
 }
 
+// clause: 6.1
 #[test]
 fn read_share_is_exact_at_the_ends_and_statistical_between() {
     let draws = 400_000;
@@ -177,7 +179,40 @@ fn block_sizes_come_in_their_weights() {
     }
 }
 
+/// Section 6 item 7: the sequential share goes on where the sequence was, the rest is uniform; both at random turns.
+// clause: 6.7
+#[test]
+fn sequential_and_random_accesses_mix_in_their_shares() {
+    let count = 100_003;
+    for percent in [0.0, 10.0, 50.0, 90.0, 100.0] {
+        let access = Access::Mixed { sequential_percent: percent };
+        let draws = 200_000;
+        let offsets = positions(&mut stream(8, 0, &stimulus(access, 4096, 30.0), count * 4096), draws, 4096);
+        let mut next = 0;
+        let mut sequential = 0u64;
+        let mut elsewhere = vec![];
+        for &offset in &offsets {
+            if offset == next {
+                sequential += 1;
+                next = (next + 1) % count;
+            } else {
+                elsewhere.push(offset);
+            }
+        }
+        // A random offset meets the next one in sequence once in `count` times.
+        assert_share(sequential, draws as u64, percent / 100.0 + (1.0 - percent / 100.0) / count as f64, "sequential");
+        if elsewhere.len() > 10_000 {
+            let mut observed = [0; 100];
+            elsewhere.iter().for_each(|&offset| observed[(offset * 100 / count) as usize] += 1);
+            assert_chi_square(&observed, &[elsewhere.len() as f64 / 100.0; 100], "random part");
+        }
+    }
+    let wrong = stimulus(Access::Mixed { sequential_percent: 101.0 }, 4096, 0.0);
+    assert!(matches!(wrong.validate(), Err(StimulusError::Percent("sequential_percent"))));
+}
+
 /// Table 13-2: 50 % of the accesses in the first 5 %, 30 % in the next 15 %, 20 % in the rest; within ActiveRange.
+// clause: 6.5
 #[test]
 fn lba_groups_have_their_shares_and_bounds() {
     let groups = vec![group(0.0, 5.0, 50.0), group(5.0, 20.0, 30.0), group(20.0, 100.0, 20.0)];
@@ -211,6 +246,7 @@ fn groups_of_probability_zero_and_one_are_exact() {
     }
 }
 
+// clause: 6.3
 #[test]
 fn active_range_bounds_are_reached_and_not_crossed() {
     for (start, end) in [(0.0, 100.0), (0.0, 75.0), (25.0, 100.0), (10.0, 11.0), (33.3, 66.6)] {
@@ -283,6 +319,7 @@ fn random_offsets_never_restart() {
     assert_eq!(HashSet::<_>::from_iter(whole.iter().map(|r| r.lba.0)).len(), 3000, "2^24 places: none twice so soon");
 }
 
+// clause: 8.2.2.4.1.5
 #[test]
 fn sequential_position_survives_random_steps() {
     let capacity = MIB;
@@ -376,11 +413,12 @@ proptest! {
     /// Setting the same stimulus again is not noticed, at any point of any stream.
     #[test]
     fn setting_the_same_stimulus_again_changes_nothing(
-        kind in 0..3, seed: u64, thread in 0u32..4, reads in 0.0f64..=100.0, cut in 0usize..500, weights in any::<[u8; 3]>(),
+        kind in 0..4, seed: u64, thread in 0u32..4, reads in 0.0f64..=100.0, cut in 0usize..500, weights in any::<[u8; 3]>(),
     ) {
         let access = match kind {
             0 => Access::Random,
             1 => Access::Sequential { restart: false },
+            2 => Access::Mixed { sequential_percent: 37.0 },
             _ => Access::Groups { groups: vec![group(0.0, 30.0, 80.0), group(30.0, 100.0, 20.0)] },
         };
         let mut stimulus = at(stimulus(access, 4096, reads), 4, 1);

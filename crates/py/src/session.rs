@@ -179,6 +179,9 @@ fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>
     dict.set_item("late_ios", recorder.late_ios)?;
     dict.set_item("handover_ns", result.handover_ns)?;
     dict.set_item("bridge_ios", result.bridge_ios)?;
+    dict.set_item("written_bytes", result.written_bytes)?;
+    dict.set_item("size_ios", &recorder.size_ios)?;
+    dict.set_item("group_ios", &recorder.group_ios)?;
     dict.set_item("gap_ns", result.gap_ns)?;
     let reason = match result.reason {
         StopReason::Complete => "complete",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::protocol::{Before, StepPlan};
 use crate::recorder::Recorder;
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Operation, RequestStream, Stop};
+use crate::workload::{Operation, RequestStream};
 
 #[derive(Debug)]
 pub struct Lane {
@@ -53,7 +53,7 @@ pub struct Current {
 impl Current {
     pub fn open(&mut self, at: Nanos) {
         self.open = true;
-        if let Stop::Time { ns } = self.plan.stop {
+        if let Some(ns) = self.plan.stop.window_ns() {
             self.window_end = Nanos(at.0 + ns);
         }
         self.recorder.open(at, self.window_end);

@@ -88,6 +88,8 @@ pub struct WorkerReport {
     pub recorder: Recorder,
     pub submitted_ios: u64,
     pub bridge_ios: u64,
+    /// Of all writes that succeeded since the last report.
+    pub written_bytes: u64,
     pub before: Before,
     pub first_submit: Option<Nanos>,
     /// From taking over the step to the window's begin.

@@ -38,6 +38,8 @@ pub struct StepResult {
     pub submitted_ios: u64,
     /// Issued before this step to keep the device loaded.
     pub bridge_ios: u64,
+    /// Written to the device since the step before was reported, whatever step it belongs to.
+    pub written_bytes: u64,
     /// Time the device had nothing outstanding before the step's first I/O; `None` for a first step.
     pub gap_ns: Option<u64>,
     pub reason: StopReason,
@@ -199,14 +201,14 @@ impl Session {
         over("queue_depth", stimulus.queue_depth.into(), self.limits.queue_depth.into())?;
         over("block size", stimulus.max_block().0, self.limits.block.0)?;
         let (amount, name) = match stop {
-            Stop::Time { ns } => (ns, "the step's time"),
+            Stop::Time { ns } | Stop::Burst { ns } => (ns, "the step's time"),
             Stop::Bytes { bytes } | Stop::Fill { bytes } => (bytes / 512, "the step's number of 512-byte sectors"),
             Stop::Ios { ios } => (ios, "the step's number of I/Os"),
         };
         if amount == 0 || interval_ns == 0 {
             return Err(StimulusError::Zero(if interval_ns == 0 { "interval_ns" } else { name }).into());
         }
-        if let Stop::Time { ns } = stop {
+        if let Some(ns) = stop.window_ns() {
             over("the step's ns", ns, MAX_NS)?;
         }
         over("interval_ns", interval_ns, MAX_NS)?;
@@ -339,6 +341,7 @@ fn merge(reports: Vec<WorkerReport>, reason: StopReason) -> StepResult {
         handover_ns: first.handover_ns,
         submitted_ios: first.submitted_ios,
         bridge_ios: first.bridge_ios,
+        written_bytes: first.written_bytes,
         recorder: first.recorder,
         gap_ns,
         reason,
@@ -348,6 +351,7 @@ fn merge(reports: Vec<WorkerReport>, reason: StopReason) -> StepResult {
         result.handover_ns = result.handover_ns.max(report.handover_ns);
         result.submitted_ios += report.submitted_ios;
         result.bridge_ios += report.bridge_ios;
+        result.written_bytes += report.written_bytes;
         result.recorder.merge(&report.recorder);
     }
     result

@@ -49,6 +49,7 @@ pub struct Worker<D> {
     /// When the last I/O completed; `None` if the device has since been idle on purpose.
     last_completion: Option<Nanos>,
     bridge_ios: u64,
+    written_bytes: u64,
     /// Failures of I/Os that no step counts; the next report carries them, so that none is lost.
     bridge_errors: Vec<ErrorTally>,
     done: Vec<Completion>,
@@ -91,6 +92,7 @@ impl<D: Device> Worker<D> {
             current: None,
             last_completion: None,
             bridge_ios: 0,
+            written_bytes: 0,
             bridge_errors: vec![],
             done: Vec::new(),
             shared,
@@ -156,10 +158,10 @@ impl<D: Device> Worker<D> {
         };
         self.device.set_entropy(plan.stimulus.entropy_percent);
         self.set_lanes(&plan)?;
-        let timed = matches!(plan.stop, Stop::Time { .. });
+        let timed = plan.stop.window_ns().is_some();
         let active = self.lanes.iter().any(|lane| lane.active);
         let mut current = Current {
-            recorder: Recorder::new(plan.interval_ns),
+            recorder: Recorder::new(plan.interval_ns).counting_draws(&plan.stimulus),
             began: now,
             foreign: self.outstanding,
             open: false,
@@ -207,7 +209,7 @@ impl<D: Device> Worker<D> {
             let last = u64::from(thread) == threads - 1;
             let share = |total: u64, part: u64| if last { total - part * (threads - 1) } else { part };
             lane.left = match plan.stop {
-                Stop::Time { .. } => 0,
+                Stop::Time { .. } | Stop::Burst { .. } => 0,
                 Stop::Ios { ios } => ios / threads + u64::from(u64::from(thread) < ios % threads),
                 // A sequential thread gets what its region is of the range, so that a whole number of passes
                 // over the range is a whole number of passes over each region.
@@ -235,7 +237,8 @@ impl<D: Device> Worker<D> {
         }
         let counted = match current.plan.stop {
             Stop::Time { .. } if now >= current.window_end => false,
-            Stop::Time { .. } => true,
+            Stop::Burst { .. } if now >= current.window_end => return Ok(()),
+            Stop::Time { .. } | Stop::Burst { .. } => true,
             Stop::Fill { .. } if lane.left == 0 && !self.setup.virtual_time => false,
             _ if lane.left == 0 => return Ok(()),
             _ => true,
@@ -251,6 +254,7 @@ impl<D: Device> Worker<D> {
         }
         self.device.submit(slot, &request)?;
         if counted {
+            current.recorder.count_draw(lane.stream.last_draw());
             current.pending += 1;
             current.submitted_ios += 1;
             current.first_submit.get_or_insert(now);
@@ -280,6 +284,9 @@ impl<D: Device> Worker<D> {
             slot.busy = false;
             self.outstanding -= 1;
             self.last_completion = Some(completion.at);
+            if slot.operation == Operation::Write && completion.result.is_ok() {
+                self.written_bytes += slot.bytes.0;
+            }
             let own = self.current.as_mut().filter(|current| slot.step == Some(current.plan.number));
             if let Some(current) = own {
                 current.pending -= 1;
@@ -330,13 +337,15 @@ impl<D: Device> Worker<D> {
         }
         let stopped = self.shared.reason() != StopReason::Complete;
         let issued_all = match current.plan.stop {
-            Stop::Time { .. } => self.lanes.iter().all(|lane| !lane.active) || self.device.now() >= current.window_end,
+            Stop::Time { .. } | Stop::Burst { .. } => {
+                self.lanes.iter().all(|lane| !lane.active) || self.device.now() >= current.window_end
+            }
             _ => self.lanes.iter().all(|lane| !lane.active || lane.left == 0),
         };
         if !issued_all && !stopped {
             return;
         }
-        let timed = matches!(current.plan.stop, Stop::Time { .. });
+        let timed = current.plan.stop.window_ns().is_some();
         if !current.open {
             current.open(now);
         }
@@ -352,6 +361,7 @@ impl<D: Device> Worker<D> {
             recorder,
             submitted_ios: current.submitted_ios,
             bridge_ios: current.bridge_ios_before,
+            written_bytes: std::mem::take(&mut self.written_bytes),
             before: current.before,
             first_submit: current.first_submit,
             handover_ns: recorder_start.since(current.began),
@@ -382,7 +392,6 @@ impl<D: Device> Worker<D> {
             self.device.wait(until, &mut self.done)?;
         }
         self.current = None;
-        self.last_completion = None;
         Ok(())
     }
 
