@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
 
-.PHONY: setup dev check test e2e bench demo docs all clean
+.PHONY: setup dev check test e2e e2e-full bench demo docs all clean
 
 all: check test
 
@@ -38,6 +38,9 @@ test: dev
 
 e2e: dev
 	$(BIN)/pytest -m slow
+
+e2e-full: dev
+	$(BIN)/pytest -m full -s tests/test_full_set.py
 
 bench: dev
 	$(BIN)/python bench/run.py

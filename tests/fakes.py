@@ -53,6 +53,8 @@ def raw(answer: Measurement) -> dict[str, Any]:
         "read": {**answer.read.to_json(), "histogram": answer.read.histogram},
         "write": {**answer.write.to_json(), "histogram": answer.write.histogram},
         "intervals": {k: list(v) if isinstance(v, tuple) else v for k, v in vars(answer.intervals).items()},
+        "size_ios": list(answer.size_ios),
+        "group_ios": list(answer.group_ios),
         "errors": [vars(error) for error in answer.errors],
     }
 

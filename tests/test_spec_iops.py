@@ -9,15 +9,16 @@ import pytest
 from fakes import GB, measurement
 from flashgauge.disclosure import Kind
 from flashgauge.measurement import Measurement
-from flashgauge.spec.iops import TRACKING, IopsOutcome, IopsParameters, iops
+from flashgauge.spec.iops import TRACKING, IopsParameters, iops
 from flashgauge.spec.parameters import DeviceClass, ParameterError, changed, departures, table
+from flashgauge.spec.rounds import Settled
 from flashgauge.steps import KIB, Label, Measure, Precondition, Purge, RoundJudged, SetWriteCache, Step
 
 ENTERPRISE = IopsParameters.standard(DeviceClass.ENTERPRISE)
 CLIENT = IopsParameters.standard(DeviceClass.CLIENT)
 
 
-def played(parameters: IopsParameters, answer: Callable[[Label], float]) -> tuple[list[Step], IopsOutcome]:
+def played(parameters: IopsParameters, answer: Callable[[Label], float]) -> tuple[list[Step], Settled]:
     """All steps of the test and its outcome, when test points give `answer` IOPS."""
     spec, steps = iops(parameters, 200 * GB), []
     reply: Measurement | None = None
@@ -32,6 +33,7 @@ def played(parameters: IopsParameters, answer: Callable[[Label], float]) -> tupl
             reply = measurement(answer(step.label))
 
 
+@pytest.mark.clause("7.2.3.2.1")
 @pytest.mark.clause("7.2")
 @pytest.mark.clause("3.2")
 def test_order_of_the_steps() -> None:
@@ -47,10 +49,11 @@ def test_order_of_the_steps() -> None:
         for kib in (1024, 128, 64, 32, 16, 8, 4, 0.5)
     ]
     assert points == wanted
-    assert outcome == IopsOutcome(True, 1, 5, outcome.verdicts)
+    assert outcome == Settled(True, 1, 5, outcome.verdicts)
     assert set(outcome.verdicts) == {"RND 4 KiB RW0", "RND 64 KiB RW65", "RND 1024 KiB RW100"}
 
 
+@pytest.mark.clause("7.2.2.2")
 @pytest.mark.clause("7.2")
 @pytest.mark.clause("3.5")
 def test_independent_preconditioning_is_twice_the_capacity_in_sequence() -> None:
@@ -70,6 +73,7 @@ def test_independent_preconditioning_is_twice_the_capacity_in_sequence() -> None
     ("parameters", "threads", "depth", "cache", "active_range"),
     [(ENTERPRISE, 4, 32, False, 100.0), (CLIENT, 2, 16, True, 75.0)],
 )
+@pytest.mark.clause("7.2.2.1")
 def test_classes(parameters: IopsParameters, threads: int, depth: int, cache: bool, active_range: float) -> None:
     steps, _ = played(parameters, lambda label: 1.0)
     assert steps[1] == SetWriteCache(cache)
@@ -85,6 +89,7 @@ def test_classes(parameters: IopsParameters, threads: int, depth: int, cache: bo
             assert step.stimulus.active_range_percent == (0.0, 100.0), "7.1: 100 % of the LBAs are pre-conditioned"
 
 
+@pytest.mark.clause("7.2.3.2.1.2.2")
 @pytest.mark.clause("7.2")
 @pytest.mark.parametrize("late", list(TRACKING))
 def test_every_tracking_variable_must_be_steady(late: str) -> None:
@@ -103,6 +108,7 @@ def test_every_tracking_variable_must_be_steady(late: str) -> None:
     assert all(verdict.steady for name, verdict in rounds[5].verdicts.items() if name != late)
 
 
+@pytest.mark.clause("7.1")
 @pytest.mark.clause("7.2")
 def test_a_variable_outside_the_three_does_not_matter() -> None:
     def answer(label: Label) -> float:
@@ -111,6 +117,7 @@ def test_a_variable_outside_the_three_does_not_matter() -> None:
     assert played(ENTERPRISE, answer)[1].last_round == 5
 
 
+@pytest.mark.clause("7.3")
 @pytest.mark.clause("7.2")
 def test_at_most_25_rounds_then_the_last_five() -> None:
     steps, outcome = played(ENTERPRISE, lambda label: 1000.0 * 1.5 ** (label.round or 0))

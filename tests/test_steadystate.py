@@ -108,4 +108,4 @@ def test_what_cannot_be_judged_is_an_error(values: list[float]) -> None:
 
 def test_line_formula_reads_as_an_equation() -> None:
     assert judge([100.0, 101.0, 102.0, 103.0, 104.0], 1).line == "y = +1.00 x round + 99.00"
-    assert judge([-1.0, 0.0, 1.0, 2.0, 3.0], 2).line == "y = +1.00 x round - 3.00"
+    assert judge([-1.0, 0.0, 1.0, 2.0, 3.0], 2).line == "y = +1.00000 x round - 3.00000"

@@ -24,6 +24,9 @@ class Kind(StrEnum):
     NOT_DEVICE_LEVEL = "not_device_level"
     SIMULATED = "simulated"
     DATA_MISSING = "data_missing"
+    FEW_IOS = "few_ios"
+    SHARES_OFF = "shares_off"
+    NO_OPERATING_POINT = "no_operating_point"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ therefore lose one step, never the ones before it.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -68,6 +69,9 @@ class Driver:
         self.stop_on_error = stop_on_error
         self._finished: _Finished | None = None
         self._judged: RoundJudged | None = None
+        self._loaded = False
+        self._idle_ns = 0
+        self._ended_s = 0.0
         self._told: Counter[Kind] = Counter()
 
     def run(self, spec: Spec) -> Any:
@@ -105,8 +109,7 @@ class Driver:
                     asked = f"write cache {'on' if enabled else 'off'}"
                     self._prepare(asked, "write_cache", partial(self.rig.set_write_cache, enabled))
                 case Idle(seconds=seconds):
-                    self._settle()
-                    self.rig.session.idle(seconds)
+                    self._idle(seconds)
                 case RoundJudged():
                     self._judged = step
                 case Disclose(disclosure=disclosure):
@@ -114,11 +117,23 @@ class Driver:
                     self._disclose(disclosure)
 
     def _prepare(self, what: str, field: str, act: Callable[[], Prepared]) -> None:
+        if self._loaded:
+            self.rig.session.idle(0.0)  # The step before may still be kept loaded.
+            self._loaded = False
         self._settle()
         self.observer.preparing(what)
         prepared = act()
         self.folder.update(**{field: prepared.state})
         self._disclose(*prepared.disclosures)
+
+    def _idle(self, seconds: float) -> None:
+        """The host sends nothing. The time runs from the end of the step before: what is written to the journal
+        meanwhile is part of it."""
+        self._settle()
+        session = self.rig.session
+        passed_s = 0.0 if session.virtual_time else time.monotonic() - self._ended_s
+        session.idle(max(0.0, seconds - passed_s) if self._loaded else seconds)
+        self._idle_ns += round(seconds * 1e9)
 
     def _measure(self, step: IoStep) -> Measurement:
         session = self.rig.session
@@ -129,7 +144,11 @@ class Driver:
         while (raw := session.wait(PROGRESS_S)) is None:
             ios, elapsed_ns = session.progress()
             self.observer.step_progress(step, ios, elapsed_ns / 1e9)
-        measurement = _measurement(raw)
+        self._ended_s = time.monotonic()
+        # The time of a purge is no gap between steps.
+        gap_ns = raw["gap_ns"] if self._loaded else None
+        measurement = _measurement({**raw, "gap_ns": gap_ns, "idle_ns": self._idle_ns})
+        self._loaded, self._idle_ns = True, 0
         self._finished = _Finished(step, measurement)
         if measurement.stop_reason != "complete" or (measurement.errors and self.stop_on_error):
             self._settle()
@@ -139,7 +158,8 @@ class Driver:
         """Journal the step that finished last, tell of it, and judge it."""
         if self._finished is not None:
             finished, self._finished = self._finished, None
-            step, measurement = finished.step, replace(finished.measurement, host=self.rig.telemetry.end())
+            host = self.rig.telemetry.end(quiet=finished.step.stop.then_idle)
+            step, measurement = finished.step, replace(finished.measurement, host=host)
             kind = "precondition" if isinstance(step, Precondition) else "measure"
             self.folder.append(kind, step.label, measurement)
             self.observer.step_done(step, measurement)
@@ -149,13 +169,14 @@ class Driver:
             self.observer.round_judged(judged)
 
     def _judge_step(self, step: IoStep, measurement: Measurement) -> None:
-        gap_ns = measurement.gap_ns
+        gap_ns = measurement.excess_gap_ns
         if gap_ns is not None and gap_ns > self.gap_limit_ns:
             self._disclose(
                 Disclosure(
                     Kind.GAP_OVER_LIMIT,
                     "6 item 9",
-                    f"the device idled {gap_ns / 1e6:.2f} ms before {step.label}; "
+                    f"the device idled {gap_ns / 1e6:.2f} ms {'too long ' * bool(measurement.idle_ns)}"
+                    f"before {step.label}; "
                     f"the limit is {self.gap_limit_ns / 1e6:g} ms",
                     "leave the host to the test alone, and look at its CPU load",
                 )
@@ -206,6 +227,8 @@ def _measurement(raw: dict[str, Any]) -> Measurement:
             "read": Direction.from_raw(raw["read"]),
             "write": Direction.from_raw(raw["write"]),
             "intervals": Intervals.from_json(raw["intervals"]),
+            "size_ios": tuple(raw["size_ios"]),
+            "group_ios": tuple(raw["group_ios"]),
             "errors": tuple(IoErrors(**error) for error in raw["errors"]),
         }
     )

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,14 +22,18 @@ from flashgauge.rig.host import host_info
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.target import Target, parse_target
 from flashgauge.runfolder import Run, RunFolder, now_text
-from flashgauge.spec.parameters import DeviceClass, changed, departures, table
-from flashgauge.spec.registry import TESTS, Extent, Test
+from flashgauge.spec.forecast import kinds_of_steps
+from flashgauge.spec.parameters import DeviceClass, TestParameters, changed, departures, table
+from flashgauge.spec.registry import TESTS, Spec, Test
+
+# What a test asks for depends on the capacity in its amounts only.
+ANY_CAPACITY_BYTES = 10**12
 
 
 class RunObserver(Observer, Protocol):
-    """An observer that is also told how much there is to do."""
+    """An observer that is also told what there is to do: `spec()` gives the test's steps, to forecast with."""
 
-    def begin(self, extent: Extent, virtual_time: bool, run: Run) -> None: ...
+    def begin(self, spec: Callable[[], Spec], virtual_time: bool, run: Run) -> None: ...
 
 
 class RequestError(ValueError):
@@ -58,7 +63,7 @@ class Prepared:
 
     test: Test
     target: Target
-    parameters: Any
+    parameters: TestParameters
     disclosures: tuple[Disclosure, ...]
     needs: SessionNeeds
     folder: Path
@@ -76,13 +81,24 @@ def prepare(request: RunRequest) -> Prepared:
     except ValueError as error:
         raise RequestError(str(error)) from error
     seed = _seed(request, target)
-    needs = SessionNeeds(parameters.thread_count, parameters.queue_depth, parameters.max_block_bytes, seed)
+    needs = _needs(test, parameters, seed)
     folder = request.out or Path("runs") / _folder_name(test, target)
-    _check_folder(folder)
+    check_folder(folder)
     return Prepared(test, target, parameters, tuple(departures(parameters, standard)), needs, folder)
 
 
-def _check_folder(folder: Path) -> None:
+def _needs(test: Test, parameters: TestParameters, seed: int) -> SessionNeeds:
+    """The largest of all steps, on a drive of any size."""
+    stimuli = [step.stimulus for step in kinds_of_steps(lambda: test.spec(parameters, ANY_CAPACITY_BYTES))]
+    return SessionNeeds(
+        max(stimulus.thread_count for stimulus in stimuli),
+        max(stimulus.queue_depth for stimulus in stimuli),
+        max(size for stimulus in stimuli for size, _ in stimulus.block_sizes),
+        seed,
+    )
+
+
+def check_folder(folder: Path) -> None:
     """Found out now, not when the device is open and a file for it has been made."""
     if os.path.lexists(folder):
         raise RequestError(f"{folder} exists; results are never overwritten: choose another --out")
@@ -120,7 +136,11 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
     with contextlib.closing(rig):
         capacity = rig.session.range_bytes
         parameters = prepared.parameters
-        _check_steps(prepared, rig, capacity)
+
+        def spec() -> Spec:
+            return prepared.test.spec(parameters, capacity)
+
+        _check_steps(spec, rig)
         disclosures = (*rig.disclosures(), *prepared.disclosures)
         run = _run(request, prepared, rig, disclosures)
         try:
@@ -128,7 +148,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
         except OSError as error:
             raise RequestError(f"the run folder cannot be made: {error}") from error
         with folder:
-            observer.begin(prepared.test.extent(parameters, capacity), rig.session.virtual_time, run)
+            observer.begin(spec, rig.session.virtual_time, run)
             for disclosure in disclosures:
                 observer.disclosed(disclosure)
             driver = Driver(
@@ -138,12 +158,12 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                 gap_limit_ms=parameters.gap_limit_ms,
                 stop_on_error=request.stop_on_error,
             )
-            return driver.run(prepared.test.spec(parameters, capacity))
+            return driver.run(spec())
 
 
-def _check_steps(prepared: Prepared, rig: Rig, capacity_bytes: int) -> None:
+def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:
     """Hours of pre-conditioning come before the last small I/O: find out now whether the device can do all of it."""
-    for step in prepared.test.samples(prepared.parameters, capacity_bytes):
+    for step in kinds_of_steps(spec):
         try:
             rig.session.check(step.stimulus.to_json(), step.stop.to_json())
         except ValueError as error:

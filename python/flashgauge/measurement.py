@@ -102,6 +102,9 @@ class Measurement:
     `bridge_ios`: I/Os issued between the window of the step before and this step to keep the device loaded while
     the next step was being prepared; they are in no result.
     `stop_reason`: "complete", "io_error" or "interrupted".
+    `written_bytes`: all that was written to the device since the step before ended, in and between the windows.
+    `size_ios`, `group_ios`: I/Os of each block size and LBA group of the stimulus; empty where there is but one.
+    `idle_ns`: idle time that was asked for before the step; `gap_ns` includes it.
     """
 
     start_ns: int
@@ -116,6 +119,10 @@ class Measurement:
     bridge_ios: int
     gap_ns: int | None
     stop_reason: str
+    written_bytes: int = 0
+    size_ios: tuple[int, ...] = ()
+    group_ios: tuple[int, ...] = ()
+    idle_ns: int = 0
     errors: tuple[IoErrors, ...] = ()
     host: HostUsage = field(default_factory=HostUsage)
 
@@ -127,6 +134,8 @@ class Measurement:
                 "read": Direction.from_raw(data["read"]),
                 "write": Direction.from_raw(data["write"]),
                 "intervals": Intervals.from_json(data["intervals"]),
+                "size_ios": tuple(data.get("size_ios", ())),
+                "group_ios": tuple(data.get("group_ios", ())),
                 "errors": tuple(IoErrors(**error) for error in data["errors"]),
                 "host": HostUsage(**data.get("host", {})),
             }
@@ -138,6 +147,8 @@ class Measurement:
             "read": self.read.to_json(),
             "write": self.write.to_json(),
             "intervals": self.intervals.to_json(),
+            "size_ios": list(self.size_ios),
+            "group_ios": list(self.group_ios),
             "errors": [vars(error) for error in self.errors],
             "host": vars(self.host),
         }
@@ -145,6 +156,16 @@ class Measurement:
     @property
     def window_s(self) -> float:
         return self.window_ns / NS_PER_S
+
+    @property
+    def end_ns(self) -> int:
+        """End of the window, on the device's clock."""
+        return self.start_ns + self.window_ns
+
+    @property
+    def excess_gap_ns(self) -> int | None:
+        """Idle time before the step that was not asked for; None for a first step."""
+        return None if self.gap_ns is None else max(0, self.gap_ns - self.idle_ns)
 
     @property
     def ios(self) -> int:

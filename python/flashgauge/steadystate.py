@@ -18,10 +18,22 @@ BAND = 0.10
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Judgement of one tracking variable over one measurement window.
+class Criteria:
+    """The numbers of definitions 2.1.13 and 2.1.24; the excursions are shares of the average."""
 
-    `first_round`..`last_round`: the window. Values carry the tracking variable's unit (IOPS here).
+    window_rounds: int = WINDOW_ROUNDS
+    data_excursion: float = MAX_DATA_EXCURSION
+    slope_excursion: float = MAX_SLOPE_EXCURSION
+
+
+STANDARD = Criteria()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Judgement of one tracking variable over one measurement window, by `criteria`.
+
+    `first_round`..`last_round`: the window. Values carry the tracking variable's unit.
     The best linear fit is y = `slope` * round + `intercept`; `correlation` is Pearson's r (nan when all
     values are equal).
     """
@@ -39,6 +51,7 @@ class Verdict:
     correlation: float
     band_min: float
     band_max: float
+    criteria: Criteria = STANDARD
 
     @property
     def data_excursion_ok(self) -> bool:
@@ -65,10 +78,12 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        return f"y = {self.slope:+,.2f} x round {'-' if self.intercept < 0 else '+'} {abs(self.intercept):,.2f}"
+        digits = 2 if abs(self.average) >= 10 else 5
+        sign = "-" if self.intercept < 0 else "+"
+        return f"y = {self.slope:+z,.{digits}f} x round {sign} {abs(self.intercept):,.{digits}f}"
 
 
-def judge(values: Sequence[float], first_round: int) -> Verdict:
+def judge(values: Sequence[float], first_round: int, criteria: Criteria = STANDARD) -> Verdict:
     """Judge the values of consecutive rounds beginning with `first_round`; at least two, all finite."""
     count = len(values)
     if count < 2 or not all(isfinite(value) for value in values):
@@ -86,19 +101,20 @@ def judge(values: Sequence[float], first_round: int) -> Verdict:
         values=tuple(values),
         average=average,
         data_excursion=max(values) - min(values),
-        data_excursion_allowed=MAX_DATA_EXCURSION * average,
+        data_excursion_allowed=criteria.data_excursion * average,
         slope=slope,
         intercept=average - slope * centre,
         slope_excursion=abs(slope) * (count - 1),
-        slope_excursion_allowed=MAX_SLOPE_EXCURSION * average,
+        slope_excursion_allowed=criteria.slope_excursion * average,
         correlation=sxy / sqrt(sxx * syy) if syy > 0 else nan,
         band_min=(1 - BAND) * average,
         band_max=(1 + BAND) * average,
+        criteria=criteria,
     )
 
 
-def judge_last(values: Sequence[float], window_rounds: int = WINDOW_ROUNDS) -> Verdict | None:
-    """Judge the last `window_rounds` values of rounds 1..len(values); None while there are too few."""
-    if len(values) < window_rounds:
+def judge_last(values: Sequence[float], criteria: Criteria = STANDARD) -> Verdict | None:
+    """Judge the window of the last values of rounds 1..len(values); None while there are too few."""
+    if len(values) < criteria.window_rounds:
         return None
-    return judge(values[-window_rounds:], len(values) - window_rounds + 1)
+    return judge(values[-criteria.window_rounds :], len(values) - criteria.window_rounds + 1, criteria)

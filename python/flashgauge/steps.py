@@ -32,10 +32,11 @@ class Stimulus:
 
     `block_sizes`: (bytes, weight) pairs, drawn per I/O. `read_percent`: share of reads, drawn per I/O.
     `active_range_percent`: ActiveRange(start:end), definition 2.1.1. `queue_depth`: OIO per thread.
-    `alignment_bytes`: None aligns each I/O to its own size. `groups`: only for access "groups".
+    `alignment_bytes`: None aligns each I/O to its own size. `groups`: only for access "groups"; `sequential_percent`:
+    only for access "mixed", the share of I/Os that go on in sequence, the rest being random.
     """
 
-    access: Literal["random", "sequential", "groups"]
+    access: Literal["random", "sequential", "groups", "mixed"]
     block_sizes: tuple[tuple[int, int], ...]
     read_percent: float
     thread_count: int
@@ -45,6 +46,7 @@ class Stimulus:
     entropy_percent: int = 100
     alignment_bytes: int | None = None
     restart_sequential: bool = False
+    sequential_percent: float = 0.0
 
     def to_json(self) -> str:
         """The core's form of the stimulus (crates/core/src/workload.rs, `Stimulus`)."""
@@ -53,6 +55,8 @@ class Stimulus:
             access["restart"] = self.restart_sequential
         if self.access == "groups":
             access["groups"] = [vars(group) for group in self.groups]
+        if self.access == "mixed":
+            access["sequential_percent"] = self.sequential_percent
         return json.dumps(
             {
                 "access": access,
@@ -75,22 +79,26 @@ class Stop:
     """When a step ends: exactly one of a time, a number of bytes, a number of I/Os.
 
     `keep_loaded`: after its bytes, the step's I/O goes on uncounted until the next step is there, so that the device
-    does not idle; without it the device has had exactly so many bytes when the step ends. A timed step always goes on.
+    does not idle; without it the device has had exactly so many bytes when the step ends. A timed step always goes on,
+    unless `then_idle`: nothing is sent after its time, because idling is what comes next (11.2).
     """
 
     seconds: float | None = None
     bytes: int | None = None
     ios: int | None = None
     keep_loaded: bool = False
+    then_idle: bool = False
 
     def __post_init__(self) -> None:
         given = [value for value in (self.seconds, self.bytes, self.ios) if value is not None]
         if len(given) != 1 or given[0] <= 0:
             raise ValueError("a stop rule is one positive number of seconds, bytes or I/Os")
+        if (self.then_idle and self.seconds is None) or (self.keep_loaded and self.bytes is None):
+            raise ValueError("only a timed step is followed by idling, only one of bytes is kept loaded")
 
     def to_json(self) -> str:
         if self.seconds is not None:
-            return json.dumps({"kind": "time", "ns": round(self.seconds * 1e9)})
+            return json.dumps({"kind": "burst" if self.then_idle else "time", "ns": round(self.seconds * 1e9)})
         if self.bytes is not None:
             return json.dumps({"kind": "fill" if self.keep_loaded else "bytes", "bytes": self.bytes})
         return json.dumps({"kind": "ios", "ios": self.ios})
@@ -98,15 +106,25 @@ class Stop:
 
 @dataclass(frozen=True)
 class Label:
-    """What a step is for. `purpose` is "wipc", "round" and the like; the rest is None where it does not apply."""
+    """What a step is for. `purpose` is "wipc", "round" and the like; the rest is None where it does not apply.
+
+    `number` counts from 1 within the purpose: minutes, accesses, or the like.
+    """
 
     purpose: str
     round: int | None = None
     read_percent: int | None = None
     block_bytes: int | None = None
+    number: int | None = None
+    thread_count: int | None = None
+    queue_depth: int | None = None
 
     def __str__(self) -> str:
         parts = [self.purpose if self.round is None else f"{self.purpose} {self.round}"]
+        if self.number is not None:
+            parts.append(f"no. {self.number}")
+        if self.thread_count is not None:
+            parts.append(f"T{self.thread_count}Q{self.queue_depth}")
         if self.read_percent is not None:
             parts.append(f"R/W {self.read_percent}/{100 - self.read_percent}")
         if self.block_bytes is not None:
@@ -153,12 +171,14 @@ class Idle:
 
 @dataclass(frozen=True)
 class RoundJudged:
-    """End of a round, for observers only: each tracking variable's values so far, and the verdict on its last five
-    (none before round 5)."""
+    """End of a round, for observers only: each tracking variable's values so far in `unit`, and the verdict on its
+    last five (none before round 5). `phase`: what the rounds are of, where a test has several series of them."""
 
     round: int
     values: dict[str, tuple[float, ...]]
     verdicts: dict[str, Verdict]
+    phase: str = ""
+    unit: str = "IOPS"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The command line: one file per command, no logic. Errors become one line and an exit code in `main`.
 
-Exit codes: 0 done; 1 the device or the run failed; 2 wrong input; 130 interrupted by Ctrl-C.
+Exit codes are in `errors`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,8 @@ import sys
 import typer
 
 import flashgauge
-from flashgauge._core import TargetError
-from flashgauge.cli import report, run, show
-from flashgauge.execute import RequestError
-from flashgauge.report.replay import ReplayError
-from flashgauge.runfolder import RunFolderError
-
-INTERRUPTED = 130
-INTERRUPTED_TEXT = "interrupted; what was measured is in the run folder (see: flashgauge show, flashgauge report)"
+from flashgauge.cli import clauses, report, resume, run, show
+from flashgauge.cli.errors import INTERRUPTED, INTERRUPTED_TEXT, outcome_of
 
 app = typer.Typer(
     name="flashgauge",
@@ -28,7 +22,9 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("report")(report.report)
+app.command("resume")(resume.resume)
 app.command("show")(show.show)
+app.command("clauses")(clauses.clauses)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,35 +42,16 @@ def main() -> None:
 def _guarded() -> int:
     try:
         # typer turns Ctrl-C into the exit code 130, and returns the code of every early exit.
-        if (code := app(standalone_mode=False)) == INTERRUPTED:
-            return _say(INTERRUPTED_TEXT, INTERRUPTED)
-        return code or 0
-    except (RequestError, TargetError, RunFolderError, ReplayError) as error:
-        return _say(str(error), 2)
-    except typer.Exit as leave:
-        return leave.exit_code
-    except KeyboardInterrupt:
-        return _say(
-            "interrupted; what was measured is in the run folder (see: flashgauge show, flashgauge report)", 130
-        )
-    except OSError as error:
-        return _say(error.strerror and f"{error.strerror}{f': {error.filename}' if error.filename else ''}", 1, error)
-    except RuntimeError as error:
-        return _say(str(error), 1)
-    except Exception as error:
-        if (shown := _usage_error(error)) is not None:
-            # Without arguments there is no message: the help has been printed.
-            return _say(shown, 2) if shown else 2
-        raise
+        code: int | None = app(standalone_mode=False)
+        return _say(INTERRUPTED_TEXT, INTERRUPTED) if code == INTERRUPTED else code or 0
+    except BaseException as error:
+        outcome = outcome_of(error)
+        if outcome is None:
+            raise
+        return _say(*outcome)
 
 
-def _usage_error(error: Exception) -> str | None:
-    """The message of a wrong command line (typer raises click's exceptions)."""
-    message = getattr(error, "format_message", None)
-    return (message() or "") if callable(message) else None
-
-
-def _say(message: str | None, code: int, error: Exception | None = None) -> int:
-    text = " ".join((message or str(error)).split())
-    print(f"flashgauge: {text}", file=sys.stderr)
+def _say(message: str, code: int) -> int:
+    if message:
+        print(f"flashgauge: {message}", file=sys.stderr)
     return code

@@ -1,38 +1,43 @@
-"""`flashgauge run`: execute a test on a target."""
+"""`flashgauge run`: execute one or more tests on a target."""
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flashgauge.cli.progress import CliObserver, observer_for
-from flashgauge.execute import RequestError, RunRequest, execute, prepare
-from flashgauge.finish import summary, write_reports
-from flashgauge.report import build
+from flashgauge.campaign import ALL, Campaign, create, default_folder, named_tests, request_for
+from flashgauge.cli.campaign import How, check_jobs, consented, observer_for, run_campaign
+from flashgauge.conduct import conduct
+from flashgauge.execute import RequestError, RunRequest, prepare
+from flashgauge.runfolder import now_text
 from flashgauge.spec.parameters import DeviceClass
+from flashgauge.spec.registry import TESTS
 
 
 def run(
-    test: Annotated[str, typer.Argument(metavar="TEST", help="The test: iops.")],
-    target: Annotated[
-        str,
+    arguments: Annotated[
+        list[str],
         typer.Argument(
-            metavar="TARGET",
-            help="sim:PRESET[?capacity=8GiB&seed=1], file:PATH?size=8GiB, or a block device. ITS DATA IS DESTROYED.",
+            metavar="TEST... TARGET",
+            help=f"TEST: {', '.join(TESTS)}; or all. TARGET: sim:PRESET[?capacity=8GiB&seed=1], file:PATH?size=8GiB, "
+            "or a block device. ITS DATA IS DESTROYED.",
         ),
     ],
     device_class: Annotated[
-        DeviceClass, typer.Option("--class", help="enterprise: T4Q32, WCD, AR 100 %; client: T2Q16, WCE, AR 75 %.")
+        DeviceClass, typer.Option("--class", help="enterprise: WCD, AR 100 %; client: WCE, AR 75 %.")
     ] = DeviceClass.ENTERPRISE,
-    out: Annotated[Path | None, typer.Option(help="Run folder to make; default: runs/TEST-TARGET-TIME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to make, of the run or of the campaign; default: runs/TEST-TARGET-TIME.")
+    ] = None,
     consent: Annotated[
         str | None, typer.Option(metavar="SERIAL", help="Serial number of the drive whose data may be destroyed.")
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter; it is disclosed.")
+        list[str] | None,
+        typer.Option("--set", metavar="[TEST.]NAME=VALUE", help="Change a parameter; it is disclosed."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**64 - 1, help="Seed of the random LBAs; stored in the run.")
@@ -43,14 +48,26 @@ def run(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
     ] = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
+    ] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line instead of a display.")] = False,
 ) -> None:
-    """Run a test of the standard: purge, pre-condition, drive to steady state, measure, report."""
+    """Run tests of the standard: purge, pre-condition, drive to steady state, measure, report.
+
+    One test makes a run folder. Several, or all, make a campaign: a folder with a run folder for each test and a
+    summary.
+    """
+    *tests, target = arguments
+    if not tests:
+        raise RequestError(f"{target}: both TEST and TARGET are needed, as in: flashgauge run iops sim:sata-enterprise")
+    names = named_tests(tests)
+    check_jobs(jobs, target)
     request = RunRequest(
-        test,
+        "",
         target,
         device_class,
-        out,
+        None,
         consent,
         _settings(setting or []),
         seed,
@@ -59,22 +76,16 @@ def run(
         sponsor=sponsor,
         stop_on_error=not keep_going,
     )
-    prepared = prepare(request)
-    with observer_for(json) as observer:
-        observer.folder(prepared.folder)
-        try:
-            execute(request, prepared, observer)
-        except OSError:
-            # The device failed: what was measured until then is worth a report.
-            with contextlib.suppress(OSError, ValueError):
-                _report(prepared.folder, observer)
-            raise
-        _report(prepared.folder, observer)
-
-
-def _report(folder: Path, observer: CliObserver) -> None:
-    built = build(folder)
-    observer.reports(write_reports(folder, built), summary(folder, built))
+    campaign = Campaign(names, request, now_text())
+    if len(names) == 1 and ALL not in tests:
+        one = replace(request_for(campaign, Path(), names[0]), out=out)
+        prepared = prepare(one)
+        with observer_for(json) as observer:
+            conduct(one, prepared, observer)
+        return
+    folder = out or default_folder(target)
+    campaign = replace(campaign, request=consented(request))
+    run_campaign(campaign, folder, How(jobs, json), begin=lambda: create(folder, campaign))
 
 
 def _settings(texts: list[str]) -> dict[str, str]:

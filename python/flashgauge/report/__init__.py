@@ -7,7 +7,7 @@
     write_data(folder) -> paths                 measurements and intervals as Parquet, histograms as HdrHistogram log
     show(report, console)                       the terminal
 
-A test adds report/<test>.py with one function to `build.PARTS`. The renderers are imported on first use: each
+A test adds report/<test>.py with a function `<test>_part`. The renderers are imported on first use: each
 brings a large library, and `show` should not wait for plotting.
 """
 

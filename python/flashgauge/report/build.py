@@ -1,22 +1,25 @@
-"""From a run folder to a `Report`; the tests' own parts are registered here."""
+"""From a run folder to a `Report`. A test's own part is made by `report/<test>.py`, function `<test>_part`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from flashgauge import __version__
 from flashgauge.disclosure import Disclosure, Kind, is_valid_pts_result
+from flashgauge.report.compliance import compliance_section
 from flashgauge.report.details import details_section
 from flashgauge.report.header import build_header
-from flashgauge.report.iops import iops_part
 from flashgauge.report.model import Report, TestPart
 from flashgauge.report.replay import Replay, replay
 from flashgauge.runfolder import Run, now_text, read_journal, read_run
 
-PARTS: dict[str, Callable[[Run, Replay], TestPart]] = {
-    "iops": iops_part,
-}
+
+def part_of(test: str) -> Callable[[Run, Replay], TestPart]:
+    """The function that makes the test's part of a report; imported when it is needed."""
+    return cast(Callable[[Run, Replay], TestPart], getattr(import_module(f"flashgauge.report.{test}"), f"{test}_part"))
 
 
 def build(folder: Path, report_time: str | None = None) -> Report:
@@ -28,7 +31,7 @@ def build(folder: Path, report_time: str | None = None) -> Report:
     run = read_run(folder)
     entries, torn = read_journal(folder)
     replayed = replay(run, entries, torn)
-    part = PARTS[run.test](run, replayed)
+    part = part_of(run.test)(run, replayed)
     disclosures = (*run.disclosures, *_found(run, replayed, torn))
     complete = replayed.outcome is not None and run.state == "complete"
     return Report(
@@ -37,7 +40,7 @@ def build(folder: Path, report_time: str | None = None) -> Report:
         target=run.dut.target,
         state=run.state,
         steady=None if replayed.outcome is None else replayed.outcome.steady,
-        header=build_header(run, replayed.test, part, folder.resolve().name, report_time),
+        header=build_header(run, f"{replayed.test.title} Test", part, folder.resolve().name, report_time),
         status=part.status,
         valid=complete and is_valid_pts_result(disclosures),
         complete=complete,
@@ -45,7 +48,11 @@ def build(folder: Path, report_time: str | None = None) -> Report:
         disclosures=disclosures,
         summary=part.summary,
         main=part.main,
-        sections=(*part.sections, details_section(run, replayed, part, report_time)),
+        sections=(
+            *part.sections,
+            compliance_section(run, replayed, disclosures),
+            details_section(run, replayed, part, report_time),
+        ),
         generator=f"flashgauge {__version__}",
     )
 

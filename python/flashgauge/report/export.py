@@ -17,6 +17,8 @@ from flashgauge.measurement import NS_PER_S, Direction, Measurement
 from flashgauge.runfolder import Entry, read_journal
 from flashgauge.steps import KIB
 
+# Of a label: what does not apply is null.
+_OPTIONAL = ("round", "read_percent", "block_bytes", "number", "thread_count", "queue_depth")
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "p99_999": 0.99999}
 
 
@@ -57,7 +59,7 @@ def intervals_frame(entries: Sequence[Entry]) -> pl.DataFrame:
                     "latency_sum_ns": series.latency_sum_ns,
                     "latency_max_ns": series.latency_max_ns,
                 },
-                schema_overrides={"round": pl.Int64, "read_percent": pl.Int64, "block_bytes": pl.Int64},
+                schema_overrides=dict.fromkeys(_OPTIONAL, pl.Int64),
             )
         )
     return pl.concat(frames) if frames else pl.DataFrame()
@@ -71,6 +73,9 @@ def _label(entry: Entry, count: int) -> dict[str, list[Any]]:
         "round": [label.round] * count,
         "read_percent": [label.read_percent] * count,
         "block_bytes": [label.block_bytes] * count,
+        "number": [label.number] * count,
+        "thread_count": [label.thread_count] * count,
+        "queue_depth": [label.queue_depth] * count,
     }
 
 
@@ -97,6 +102,8 @@ def _measurement_row(entry: Entry) -> dict[str, Any]:
         "late_ios": m.late_ios,
         "handover_ns": m.handover_ns,
         "bridge_ios": m.bridge_ios,
+        "written_bytes": m.written_bytes,
+        "idle_ns": m.idle_ns,
         "error_ios": m.error_ios,
         "cpu_system_percent": m.host.cpu_system_percent,
         "cpu_iowait_percent": m.host.cpu_iowait_percent,
@@ -131,7 +138,12 @@ def _tagged(entries: Sequence[Entry]) -> list[tuple[str, float, float, _core.His
 def _tag(entry: Entry, direction: str) -> str:
     """No spaces or commas: the log is comma separated."""
     label = entry.label
-    parts = [label.purpose if label.round is None else f"{label.purpose}{label.round}"]
+    purpose = label.purpose.replace(" ", "-")
+    parts = [purpose if label.round is None else f"{purpose}{label.round}"]
+    if label.number is not None:
+        parts.append(f"no{label.number}")
+    if label.thread_count is not None:
+        parts.append(f"T{label.thread_count}Q{label.queue_depth}")
     if label.read_percent is not None:
         parts.append(f"rw{label.read_percent}")
     if label.block_bytes is not None:

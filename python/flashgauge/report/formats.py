@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from math import ceil, floor, isfinite, log10
 
 from flashgauge.report.model import Column, Table, Value
 from flashgauge.steps import KIB
@@ -36,6 +38,37 @@ def when(iso: str | None) -> str:
 
 def mix(read_percent: int) -> str:
     return f"{read_percent}/{100 - read_percent}"
+
+
+def decimals(values: Iterable[float]) -> int:
+    """How many decimals show the smaller ones of `values` with three digits; 0 when all are whole numbers."""
+    found = [value for value in values if isfinite(value)]
+    if all(value == round(value) for value in found):
+        return 0
+    # Not the very smallest, which may be a single odd one; 0.033 ms asks for 4.
+    sizes = sorted(abs(value) for value in found if value)
+    return min(max(2 - floor(log10(sizes[len(sizes) // 10])), 1), 6)
+
+
+def step_decimals(values: Sequence[float]) -> int:
+    """How many decimals tell neighbours of evenly spaced `values` apart."""
+    found = [value for value in values if isfinite(value)]
+    if all(value == round(value) for value in found):
+        return 0
+    step = (max(found) - min(found)) / max(len(found) - 1, 1)
+    return min(max(ceil(-log10(step)), 1), 6) if step > 0 else decimals(found)
+
+
+def tick_step(low: float, high: float) -> float:
+    """1, 2 or 5 times a power of ten: for about six ticks from `low` to `high`."""
+    raw = (high - low) / 8
+    power = 10.0 ** floor(log10(raw))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= raw)
+
+
+def plain(value: float) -> str:
+    """A tick's text: all its digits, no exponent, thousands separated."""
+    return f"{value:,.10f}".rstrip("0").rstrip(".") if abs(value) < 1 else f"{value:,.10g}"
 
 
 def value_text(value: Value, spec: str) -> str:

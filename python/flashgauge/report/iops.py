@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from flashgauge.report import palette
+from flashgauge.report.common import averaged, entropy, is_wide, section, toio
 from flashgauge.report.formats import kib, mix
-from flashgauge.report.iops_metrics import (
-    FIVE_NINES_IOS,
-    Point,
-    PointMetrics,
-    Rounds,
-    arrange,
-    window_metrics,
-    window_verdict,
-)
+from flashgauge.report.iops_metrics import Point, Rounds, arrange, window_metrics, window_verdict
+from flashgauge.report.metrics import FIVE_NINES_IOS, PointMetrics
 from flashgauge.report.model import (
     Band,
     Choice,
     Column,
     Columns3D,
     Field,
-    Item,
-    Layout,
     LineFigure,
     Section,
     Series,
@@ -32,12 +24,10 @@ from flashgauge.report.replay import Replay
 from flashgauge.report.steady import determination_table, verdict_table, window_figure
 from flashgauge.runfolder import Run
 from flashgauge.spec.iops import TRACKING, IopsParameters
-from flashgauge.steadystate import WINDOW_ROUNDS, Verdict
+from flashgauge.steadystate import Verdict
 from flashgauge.steps import KIB
 
 TITLE = "IOPS - Block Size x RW Mix Matrix"
-# A logarithmic axis from here: on a linear one the smallest line would sit on the axis.
-LOG_FROM_RATIO = 30.0
 
 Metrics = dict[Point, PointMetrics]
 
@@ -56,7 +46,13 @@ def iops_part(run: Run, replay: Replay) -> TestPart:
         sections = (
             _convergence(rounds, replay),
             *(_window(i, name, verdicts.get(name), rounds) for i, name in enumerate(TRACKING, 1)),
-            _section("7-3", "IOPS - All RW Mix & BS - Tabular Data", "7.3.6.1", (main,), notes=_averaged(rounds)),
+            section(
+                "7-3",
+                "IOPS - All RW Mix & BS - Tabular Data",
+                "7.3.6.1",
+                (main,),
+                notes=averaged(rounds.window, rounds.criteria.window_rounds),
+            ),
             _plot_2d(rounds, metrics),
             _plot_3d(rounds, metrics),
             secondary,
@@ -90,24 +86,16 @@ def _steady_rounds(replay: Replay, rounds: Rounds) -> str:
     return f"{rounds.window[0]} - {rounds.window[-1]}"
 
 
-def _entropy(parameters: IopsParameters) -> str:
-    return f"RND, entropy {parameters.entropy_percent} %"
-
-
-def _toio(parameters: IopsParameters) -> str:
-    return f"TC {parameters.thread_count} / QD {parameters.queue_depth}"
-
-
 def _set_up(parameters: IopsParameters, replay: Replay, rounds: Rounds) -> tuple[Field, ...]:
     return (
-        ("Data Pattern", _entropy(parameters)),
+        ("Data Pattern", entropy(parameters)),
         ("AR", "100 %"),
         ("AR Segments", "n/a"),
         ("Pre Condition 1", f"SEQ {parameters.wipc_block_kib:g} KiB W"),
-        ("TOIO - TC/QD", _toio(parameters)),
+        ("TOIO - TC/QD", toio(parameters.thread_count, parameters.queue_depth)),
         ("Duration", f"{parameters.wipc_capacities:g} x User Capacity"),
         ("Pre Condition 2", "IOPS Loop"),
-        ("TOIO - TC/QD", _toio(parameters)),
+        ("TOIO - TC/QD", toio(parameters.thread_count, parameters.queue_depth)),
         ("SS Rounds", _steady_rounds(replay, rounds)),
         ("Device class", parameters.device_class.value),
     )
@@ -115,45 +103,17 @@ def _set_up(parameters: IopsParameters, replay: Replay, rounds: Rounds) -> tuple
 
 def _test_parameters(parameters: IopsParameters, replay: Replay, rounds: Rounds) -> tuple[Field, ...]:
     return (
-        ("Data Pattern", _entropy(parameters)),
+        ("Data Pattern", entropy(parameters)),
         ("AR & Amount", f"{parameters.active_range_percent:g} %"),
         ("Test Stimulus 1", "IOPS Loop, RND"),
         ("RW Mix", f"Outer Loop ({len(parameters.read_percents)})"),
         ("Block Sizes", f"Inner Loop ({len(parameters.block_sizes_kib)})"),
-        ("TOIO - TC/QD", _toio(parameters)),
+        ("TOIO - TC/QD", toio(parameters.thread_count, parameters.queue_depth)),
         ("Steady State", _steady_rounds(replay, rounds)),
         ("Test Stimulus 2", "n/a"),
         ("Point Duration", f"{parameters.point_s:g} s"),
         ("Complete Rounds", f"{replay.complete_rounds} (at most {parameters.max_rounds})"),
     )
-
-
-def _section(
-    plot: str,
-    title: str,
-    clause: str,
-    items: tuple[Item, ...],
-    *,
-    notes: tuple[str, ...] = (),
-    layout: Layout = "stack",
-    verdict: Verdict | None = None,
-) -> Section:
-    return Section(f"plot-{plot.replace('.', '-')}", title, plot, clause, items, notes, layout, verdict)
-
-
-def _averaged(rounds: Rounds) -> tuple[str, ...]:
-    """Says which rounds the figures are of, and plainly so when they are fewer than five."""
-    first, last = rounds.window[0], rounds.window[-1]
-    if len(rounds.window) == 1:
-        return ("Only round 1 is complete: the figures are of that round alone, not of a measurement window.",)
-    if len(rounds.window) < WINDOW_ROUNDS:
-        return (f"Only rounds {first}-{last} are complete: figures are of these, not of {WINDOW_ROUNDS} rounds.",)
-    return (f"Figures are of rounds {first}-{last}.",)
-
-
-def _is_wide(choices: tuple[Choice, ...]) -> bool:
-    values = [y for choice in choices for series in choice.series for y in series.y]
-    return min(values) > 0 and max(values) / min(values) > LOG_FROM_RATIO
 
 
 def _round_axis(rounds: Rounds) -> tuple[float, ...]:
@@ -188,14 +148,14 @@ def _convergence(rounds: Rounds, replay: Replay) -> Section:
 
     def figure(title: str, choices: tuple[Choice, ...], name: str) -> LineFigure:
         return LineFigure(
-            title, "Round", "IOPS", "round", "iops", choices, (window,), ticks, y_log=_is_wide(choices), name=name
+            title, "Round", "IOPS", "round", "iops", choices, (window,), ticks, y_log=is_wide(choices), name=name
         )
 
     notes: tuple[str, ...] = (f"Rounds {x[0]:g}-{x[-1]:g}; shaded: rounds {first}-{last}.",)
     if rounds.partial_points:
         total = len(rounds.reads) * len(rounds.blocks)
         notes += (f"{rounds.partial_points} of {total} points of an incomplete further round are not shown.",)
-    return _section(
+    return section(
         "7-1",
         "IOPS Steady State Convergence Plot - All Block Sizes",
         "7.3.3",
@@ -212,13 +172,13 @@ def _window(number: int, name: str, verdict: Verdict | None, rounds: Rounds) -> 
     """7.3.4 and 7.3.5 for one tracking variable."""
     plot, title = f"7-2.{number}", f"IOPS Steady State Measurement Window - {name}"
     if verdict is None:
-        return _section(plot, title, "7.3.5", (), notes=("Fewer than two rounds are complete: nothing to verify.",))
+        return section(plot, title, "7.3.5", (), notes=("Fewer than two rounds are complete: nothing to verify.",))
     block = TRACKING[name][1]
     color, marker = palette.block_color(block), rounds.blocks.index(block)
     figure = window_figure(name, verdict, y_title="IOPS", y_name="iops", color=color, marker=marker)
     items = (figure, determination_table(verdict, "IOPS"))
-    notes = _averaged(rounds)
-    return _section(plot, title, "7.3.4, 7.3.5", items, notes=notes, layout="side", verdict=verdict)
+    notes = averaged(rounds.window, rounds.criteria.window_rounds)
+    return section(plot, title, "7.3.4, 7.3.5", items, notes=notes, layout="side", verdict=verdict)
 
 
 def _matrix_columns(rounds: Rounds, spec: str) -> tuple[Column, ...]:
@@ -264,9 +224,15 @@ def _plot_2d(rounds: Rounds, metrics: Metrics) -> Section:
         choices=choices,
         x_ticks=tuple((value, f"{value:g}") for value in x),
         x_log=True,
-        y_log=_is_wide(choices),
+        y_log=is_wide(choices),
     )
-    return _section("7-4", "IOPS Measurement Plot - 2D", "7.3.6.2", (figure,), notes=_averaged(rounds))
+    return section(
+        "7-4",
+        "IOPS Measurement Plot - 2D",
+        "7.3.6.2",
+        (figure,),
+        notes=averaged(rounds.window, rounds.criteria.window_rounds),
+    )
 
 
 def _plot_3d(rounds: Rounds, metrics: Metrics) -> Section:
@@ -281,7 +247,13 @@ def _plot_3d(rounds: Rounds, metrics: Metrics) -> Section:
         values=tuple(tuple(metrics[read, block].iops for block in rounds.blocks) for read in rounds.reads),
         colors=tuple(palette.mix_color(read) for read in rounds.reads),
     )
-    return _section("7-5", "IOPS Measurement Plot - 3D", "7.3.6.3", (figure,), notes=_averaged(rounds))
+    return section(
+        "7-5",
+        "IOPS Measurement Plot - 3D",
+        "7.3.6.3",
+        (figure,),
+        notes=averaged(rounds.window, rounds.criteria.window_rounds),
+    )
 
 
 # Title, format, and attribute of PointMetrics, in the order of Table 7-6.
@@ -318,7 +290,10 @@ def _secondary(rounds: Rounds, metrics: Metrics) -> tuple[Section, tuple[str, ..
         tables.append(
             Table(title, _matrix_columns(rounds, spec), rows, "Read / Write Mix %", marks=few, name=attribute)
         )
-    notes = [*_averaged(rounds), "Percentiles are of the window's merged histograms; MRT is the largest of all."]
+    notes = [
+        *averaged(rounds.window, rounds.criteria.window_rounds),
+        "Percentiles are of the window's merged histograms; MRT is the largest of all.",
+    ]
     if any(table.marks for table in tables):
         notes.append(
             f"* fewer than {FIVE_NINES_IOS:,} I/Os, that is 1/(1 \N{MINUS SIGN} 0.99999): "
@@ -327,7 +302,7 @@ def _secondary(rounds: Rounds, metrics: Metrics) -> tuple[Section, tuple[str, ..
     if absent:
         notes.append(f"Not measured (no source): {', '.join(absent)}.")
     title = "IOPS Measurements - Secondary Metrics"
-    return _section("7-6", title, "7.3.6.4", tuple(tables), notes=tuple(notes), layout="grid"), tuple(absent)
+    return section("7-6", title, "7.3.6.4", tuple(tables), notes=tuple(notes), layout="grid"), tuple(absent)
 
 
 def _key_numbers(metrics: Metrics) -> Table:

@@ -16,13 +16,15 @@ from flashgauge.steadystate import Verdict
 Value = str | int | float | bool | None
 Field = tuple[str, str]
 Layout = Literal["stack", "side", "grid", "flow"]
-Style = Literal["points", "solid", "dash", "dot"]
+Style = Literal["points", "solid", "dash", "dot", "thin", "dots", "steps"]
 INVALID_BANNER = "INVALID AS A PTS RESULT"
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line. `x` and `y` have the same length. `marker`: index of the symbol; only style "points" has any."""
+    """One line. `x` and `y` have the same length. `marker`: index of the symbol, for styles "points" (line and symbols)
+    and "dots" (symbols alone). "thin" is a line for many points; "steps" is a histogram's outline, filled down to the
+    axis: `y[i]` holds from `x[i - 1]` to `x[i]`."""
 
     name: str
     x: tuple[float, ...]
@@ -44,6 +46,26 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A labelled line across the plot, at a place on one axis."""
+
+    axis: Literal["x", "y"]
+    at: float
+    label: str
+    color: str
+
+
+@dataclass(frozen=True)
+class Callout:
+    """A labelled point."""
+
+    x: float
+    y: float
+    label: str
+    color: str
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of several sets of series that share the axes; print shows the first, a screen lets the reader choose."""
 
@@ -53,7 +75,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class LineFigure:
-    """`x_name`, `y_name`: column names for CSV, units last. `x_ticks`: (position, text), empty for automatic."""
+    """`x_name`, `y_name`: column names for CSV, units last. `x_ticks`: (position, text), empty for automatic; a
+    logarithmic axis then shows decades."""
 
     title: str
     x_title: str
@@ -66,6 +89,8 @@ class LineFigure:
     x_log: bool = False
     y_log: bool = False
     name: str = ""
+    marks: tuple[Mark, ...] = ()
+    callouts: tuple[Callout, ...] = ()
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -85,6 +110,31 @@ class Columns3D:
     columns: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
     colors: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class BarSeries:
+    """One bar in each group: `values[j]` belongs to category j; None: no bar."""
+
+    name: str
+    values: tuple[float | None, ...]
+    color: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Groups of bars over named categories, in their order; the value stands over each bar while there is room."""
+
+    title: str
+    x_title: str
+    y_title: str
+    x_name: str
+    y_name: str
+    categories: tuple[str, ...]
+    series: tuple[BarSeries, ...]
+    y_log: bool = False
+    format: str = ",.1f"
     name: str = ""
 
 
@@ -116,13 +166,15 @@ class Table:
         assert not self.formats or len(self.formats) == len(self.rows), f"{self.title}: one format per row"
 
 
-Item = LineFigure | Columns3D | Table
+Figure = LineFigure | Bars | Columns3D
+Item = Figure | Table
 
 
 @dataclass(frozen=True)
 class Section:
     """`plot`: the plot's number in the standard, "" for none. `layout` is a hint for paged output: items under
-    one another, in two columns side by side, in a grid of small tables, or flowing in two columns."""
+    one another, in two columns side by side, in a grid of small tables, or flowing in two columns. `links`: (text,
+    path from the report's folder) of files that say more."""
 
     id: str
     title: str
@@ -132,6 +184,7 @@ class Section:
     notes: tuple[str, ...] = ()
     layout: Layout = "stack"
     verdict: Verdict | None = None
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

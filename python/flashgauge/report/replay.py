@@ -38,13 +38,20 @@ class Replay:
 
     @property
     def complete_rounds(self) -> int:
-        return self.judged[-1].round if self.judged else 0
+        """Rounds judged, of all phases together."""
+        return len(self.judged)
+
+    def rounds_of(self, phase: str) -> int:
+        """Complete rounds of one phase."""
+        return sum(judged.phase == phase for judged in self.judged)
 
 
 def parameters_of(run: Run, test: Test) -> Any:
     """The test's parameters from run.json. Raises ReplayError."""
     fields = {field.name for field in dataclasses.fields(test.parameters_type)}
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in run.parameters.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in run.parameters.items()
+    }
     values["device_class"] = run.device_class
     try:
         unknown = values.keys() - fields
@@ -110,7 +117,7 @@ def _missing(
     label = pending.label
     # "running" is also what a killed process leaves behind: the folder alone cannot tell the two apart.
     verb = "stopped, or is still under way," if run.state == "running" else "was interrupted"
-    whole = f"the run {verb} {_where(label)}; {_complete_rounds(len(judged))}"
+    whole = f"the run {verb} {_where(label)}; {_complete_rounds(judged)}"
     reasons = [whole]
     if used < len(entries):
         reason = entries[used].measurement.stop_reason
@@ -129,7 +136,13 @@ def _where(label: Label) -> str:
     return "in " + text.replace(", ", " at ", 1)
 
 
-def _complete_rounds(rounds: int) -> str:
-    if rounds == 0:
+def _complete_rounds(judged: Sequence[RoundJudged]) -> str:
+    """How far the rounds came, phase by phase."""
+    if not judged:
         return "no round is complete"
-    return "round 1 is complete" if rounds == 1 else f"rounds 1-{rounds} are complete"
+    last = {item.phase: item.round for item in judged}
+    parts = (
+        f"{phase + ': ' if phase else ''}{'round 1 is' if count == 1 else f'rounds 1-{count} are'} complete"
+        for phase, count in last.items()
+    )
+    return "; ".join(parts)

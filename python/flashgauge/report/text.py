@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -13,7 +15,10 @@ from flashgauge.report.formats import cell_text, is_number
 from flashgauge.report.model import Report, Table
 
 ROOMY_COLUMNS = 6
-_VERDICT_STYLE = {"pass": "green", "steady": "green", "FAIL": "bold red", "NOT steady": "bold red"}
+_VERDICT_STYLE = {
+    **dict.fromkeys(("pass", "steady", "yes"), "green"),
+    **dict.fromkeys(("FAIL", "NOT steady", "NOT PROVIDED", "NO"), "bold red"),
+}
 
 
 def show(report: Report, console: Console | None = None) -> None:
@@ -86,7 +91,8 @@ def _table(table: Table) -> RichTable:
     for index, column in enumerate(table.columns):
         width = max((len(row[index]) for row in texts), default=0)
         right = is_number(column) or matrix
-        shown.add_column(Text(column.title), justify="right" if right else "left", min_width=width if right else None)
+        justify: Literal["left", "right"] = "right" if right else "left"
+        shown.add_column(Text(column.title), justify=justify, min_width=width if right else None, overflow="fold")
     for row in texts:
         shown.add_row(*(Text(text, style=_VERDICT_STYLE.get(text, "")) for text in row))
     return shown

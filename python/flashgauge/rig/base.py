@@ -35,8 +35,8 @@ class Telemetry(Protocol):
     def begin(self) -> None:
         """A step starts now."""
 
-    def end(self) -> HostUsage:
-        """Usage since `begin`; None in every field without a source."""
+    def end(self, quiet: bool = False) -> HostUsage:
+        """Usage since `begin`; None in every field without a source. `quiet`: no command may go to the drive now."""
 
 
 class Rig(Protocol):
@@ -68,5 +68,5 @@ class NoTelemetry:
     def begin(self) -> None:
         pass
 
-    def end(self) -> HostUsage:
+    def end(self, quiet: bool = False) -> HostUsage:
         return HostUsage()

@@ -100,6 +100,6 @@ def not_device_level(what: str) -> Disclosure:
         Kind.NOT_DEVICE_LEVEL,
         "1.1",
         f"{what}, not for a drive: what is measured is not a device alone",
-        "run on the drive itself: flashgauge run iops /dev/nvme0n1",
+        "run on the drive itself, such as /dev/nvme0n1",
         invalidates=True,
     )

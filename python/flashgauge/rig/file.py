@@ -135,6 +135,14 @@ class FileRig:
             raise DeviceError(errno.ESTALE, f"{self._file.path}: replaced or shortened since consent; start again")
 
 
+def file_bytes(target: Target) -> int:
+    """The size that would be tested, from the target or the file. Raises TargetError."""
+    asked = _asked_bytes(target)
+    if asked is None and not os.path.isfile(target.path):
+        raise TargetError(f"{target.text}: no such file; say how large to create it, as in ?size=8GiB")
+    return asked if asked is not None else os.path.getsize(target.path)
+
+
 def _asked_bytes(target: Target) -> int | None:
     unknown = sorted(set(target.options) - {"size"})
     if unknown:

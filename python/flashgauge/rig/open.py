@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from flashgauge.rig import identify, safety
 from flashgauge.rig.base import Rig, SessionNeeds
-from flashgauge.rig.block import BlockRig
-from flashgauge.rig.file import needed_bytes, open_file
-from flashgauge.rig.simulated import simulated
+from flashgauge.rig.block import BlockRig, usable_bytes
+from flashgauge.rig.file import file_bytes, needed_bytes, open_file
+from flashgauge.rig.simulated import simulated, simulated_bytes
 from flashgauge.rig.target import Target
+
+
+def capacity_bytes(target: Target) -> int:
+    """The user capacity, for forecasts; nothing is opened for it. Raises TargetError."""
+    if target.kind == "sim":
+        return simulated_bytes(target)
+    if target.kind == "file":
+        return file_bytes(target)
+    return usable_bytes(identify.find_block(target.path))
 
 
 def open_rig(target: Target, needs: SessionNeeds, consent: str | None) -> Rig:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import Any
 
 import flashgauge
-from flashgauge._core import Session, TargetError
+from flashgauge._core import Session, TargetError, preset_text
 from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.rig.base import NoTelemetry, Prepared, SessionNeeds, Telemetry
 from flashgauge.rig.target import Target, parse_size
@@ -61,7 +62,7 @@ class SimulatedRig:
                 Kind.SIMULATED,
                 "1.3",
                 f"the device is a simulation ({self.dut.model}); its figures describe a model, not a product",
-                "run on a real drive: flashgauge run iops /dev/nvme0n1",
+                "run on a real drive, such as /dev/nvme0n1",
             )
         ]
 
@@ -82,3 +83,9 @@ def simulated(target: Target, needs: SessionNeeds) -> SimulatedRig:
     if not target.path:
         raise TargetError(f"{target.text}: which preset? for example sim:sata-enterprise")
     return SimulatedRig(target, needs)
+
+
+def simulated_bytes(target: Target) -> int:
+    """The user capacity, from the target or its preset. Raises TargetError."""
+    asked = overrides(target).get("capacity_bytes")
+    return int(asked if asked is not None else tomllib.loads(preset_text(target.path))["capacity_bytes"])

@@ -33,16 +33,17 @@ class HostTelemetry:
     def begin(self) -> None:
         self._ticks = self._read_ticks()
 
-    def end(self) -> HostUsage:
+    def end(self, quiet: bool = False) -> HostUsage:
+        temperature_c = None if quiet else self._read_temperature()
         spent = [after - before for before, after in zip(self._ticks, self._read_ticks(), strict=False)]
         total = sum(spent)
         if len(spent) < _COUNTED_FIELDS or total <= 0:  # no /proc/stat, or a step shorter than a clock tick
-            return HostUsage(temperature_c=self._read_temperature())
+            return HostUsage(temperature_c=temperature_c)
         return HostUsage(
             cpu_system_percent=100 * sum(spent[field] for field in _SYSTEM_FIELDS) / total,
             # iowait may run backwards (proc(5)); a negative share would be nonsense.
             cpu_iowait_percent=100 * max(spent[_IOWAIT], 0) / total,
-            temperature_c=self._read_temperature(),
+            temperature_c=temperature_c,
         )
 
     def _read_ticks(self) -> list[int]:

@@ -7,52 +7,48 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashgauge.measurement import Measurement
-from flashgauge.spec.iops import IopsParameters, iops, samples
-from flashgauge.spec.parameters import DeviceClass
-from flashgauge.steadystate import WINDOW_ROUNDS
-from flashgauge.steps import IoStep, Step
+from flashgauge.spec.cbw import CbwParameters, cbw
+from flashgauge.spec.dirth import DirthParameters, dirth
+from flashgauge.spec.hir import HirParameters, hir
+from flashgauge.spec.iops import IopsParameters, iops
+from flashgauge.spec.lat import LatParameters, lat
+from flashgauge.spec.parameters import DeviceClass, TestParameters
+from flashgauge.spec.tp import TpParameters, tp
+from flashgauge.spec.wsat import WsatParameters, wsat
+from flashgauge.spec.xsr import XsrParameters, xsr
+from flashgauge.steps import Step
 
 Spec = Generator[Step, Measurement | None, Any]
 
 
 @dataclass(frozen=True)
-class Extent:
-    """How much a test is to do: what a time estimate is made of."""
-
-    precondition_bytes: int
-    points_per_round: int
-    point_s: float
-    least_rounds: int
-    most_rounds: int
-
-
-@dataclass(frozen=True)
 class Test:
-    """`parameters(device_class)` gives the standard's parameters, `spec(parameters, capacity_bytes)` the steps,
-    `extent(parameters, capacity_bytes)` their number, `samples(parameters, capacity_bytes)` one of each kind."""
+    """`spec(parameters, capacity_bytes)`: the steps, as a generator. Its outcome has `steady`: True or False where
+    the test asks for steady state, else None."""
 
     __test__ = False  # not a pytest class
 
     name: str
     title: str
     section: str
-    parameters: Callable[[DeviceClass], Any]
-    parameters_type: type
+    parameters_type: type[TestParameters]
     spec: Callable[[Any, int], Spec]
-    extent: Callable[[Any, int], Extent]
-    samples: Callable[[Any, int], list[IoStep]]
 
-
-def _iops_extent(parameters: IopsParameters, capacity_bytes: int) -> Extent:
-    return Extent(
-        precondition_bytes=int(parameters.wipc_capacities * capacity_bytes),
-        points_per_round=len(parameters.points),
-        point_s=parameters.point_s,
-        least_rounds=WINDOW_ROUNDS,
-        most_rounds=parameters.max_rounds,
-    )
+    def parameters(self, device_class: DeviceClass) -> TestParameters:
+        """The standard's values."""
+        return self.parameters_type.standard(device_class)
 
 
 TESTS: dict[str, Test] = {
-    "iops": Test("iops", "IOPS", "7", IopsParameters.standard, IopsParameters, iops, _iops_extent, samples),
+    test.name: test
+    for test in (
+        Test("iops", "IOPS", "7", IopsParameters, iops),
+        Test("tp", "Throughput", "8", TpParameters, tp),
+        Test("lat", "Latency", "9", LatParameters, lat),
+        Test("wsat", "Write Saturation", "10", WsatParameters, wsat),
+        Test("hir", "Host Idle Recovery", "11", HirParameters, hir),
+        Test("xsr", "Cross Stimulus Recovery", "12", XsrParameters, xsr),
+        Test("cbw", "Composite Block Size Workload", "13", CbwParameters, cbw),
+        Test("dirth", "Demand Intensity / Response Time Histogram", "14", DirthParameters, dirth),
+    )
 }
