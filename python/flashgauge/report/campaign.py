@@ -27,7 +27,7 @@ def build_campaign(folder: Path, report_time: str | None = None) -> Report:
         raise RunFolderError(f"{folder}: none of its tests has begun")
     reports = {test: build(folder / test, report_time) for test in begun}
     runs = {test: read_run(folder / test) for test in begun}
-    first = runs[begun[0]]
+    first = min(runs.values(), key=lambda run: run.started)
     complete = all(test in reports and reports[test].complete for test in campaign.tests)
     valid = complete and all(report.valid for report in reports.values())
     tests = _tests_table(campaign, state_of, reports, runs)
@@ -82,28 +82,24 @@ def _tests_table(
         rows.append(
             (
                 test.upper(),
-                TESTS[test].title,
                 TESTS[test].section,
                 state_of[test],
-                report.status if report else "not begun",
                 ("yes" if report.valid else "NO") if report else None,
                 len(report.disclosures) if report else None,
                 when(run.started) if run else None,
-                run.seed if run else None,
+                report.status if report else "not begun",
             )
         )
     return Table(
         title="Tests",
         columns=(
             Column("Test", "test"),
-            Column("Name", "name"),
-            Column("Section", "section"),
+            Column("Clause", "clause"),
             Column("State", "state"),
-            Column("Outcome", "outcome"),
             Column("Valid", "valid_pts_result"),
-            Column("Disclosures", "disclosures", ",d"),
+            Column("Disclosed", "disclosures", ",d"),
             Column("Begun", "started"),
-            Column("Seed", "seed", "d"),
+            Column("Outcome", "outcome"),
         ),
         rows=tuple(rows),
         name="tests",
@@ -143,6 +139,5 @@ def _section(test: str, report: Report) -> Section:
     """A test's verdicts and key numbers, and where its own report is."""
     items = report.summary or ((report.main,) if report.main else ())
     links = (("report (HTML)", f"{test}/report.html"), ("report (PDF)", f"{test}/report.pdf"))
-    title = f"{test.upper()} - {report.header.title}"
     notes = (report.status[0].upper() + report.status[1:] + ".",)
-    return Section(f"test-{test}", title, "", TESTS[test].section, items, notes, "flow", None, links)
+    return Section(f"test-{test}", report.header.title, "", TESTS[test].section, items, notes, "stack", None, links)
