@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -23,6 +24,7 @@ from flashgauge.campaign import (
     settings_for,
     unfinished,
 )
+from flashgauge.disclosure import Kind
 from flashgauge.execute import RequestError, RunRequest
 from flashgauge.report.campaign import build_campaign
 from flashgauge.runfolder import RunFolderError, now_text
@@ -93,6 +95,11 @@ def test_campaign_json_is_what_was_asked_for_without_consent(tmp_path: Path) -> 
         ("", "Expecting value"),
         ('{"format_version": 9}', "format version 9"),
         ('{"format_version": 1, "tests": ["tp"]}', "request"),
+        (
+            '{"format_version": 1, "started": "", "tests": ["tp"], "request": {"test": null, "target": "sim:x", '
+            '"device_class": "client", "settings": {"minute_s": 1}}}',
+            "are texts",
+        ),
         ("[]", "attribute"),
     ],
 )
@@ -109,6 +116,7 @@ WRONG = {
     "setting wrong in the second": (("run", "tp", "lat", DRIVE, "--set", "lat.nines=99"), "most allowed"),
     "jobs on a file": (("run", "all", "file:x?size=1GiB", "--jobs", "2"), "--jobs 2"),
     "preset that is none": (("run", "all", "sim:fast"), "fast"),
+    "file without consent": (("run", "tp", "lat", "file:drive.img?size=64MiB"), "--consent drive.img"),
     "resume of nothing": (("resume", "nothing"), "not a campaign folder"),
 }
 
@@ -228,6 +236,75 @@ def test_ctrl_c_stops_all_and_resume_goes_on(tmp_path: Path, jobs: str) -> None:
     assert run_json(folder / "xsr")["state"] == "complete"
     assert run_json(folder / "xsr.ended-1")["state"] == "interrupted"
     assert run_cli(tmp_path, "resume", "set").returncode == 0, "nothing left to do is no error"
+
+
+def test_resume_leaves_a_running_campaign_alone(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    line = one_line(run_cli(tmp_path, "resume", "set"), 2)
+    assert "is running" in line
+    assert (tmp_path / "set" / "xsr" / "run.json").exists()
+    assert not list((tmp_path / "set").glob("*.ended-*"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+
+
+def test_another_drive_or_other_settings_are_another_campaign(
+    tmp_path: Path, finished: tuple[Path, list[dict[str, Any]]]
+) -> None:
+    folder = tmp_path / "set"
+    shutil.copytree(finished[0], folder)
+    (folder / "lat").rename(folder / "gone")
+    plan = json.loads((folder / "campaign.json").read_text())
+    for change, message in (
+        ({"target": DRIVE.replace("1GB", "2GB")}, "another drive"),
+        ({"settings": {**plan["request"]["settings"], "point_s": "0.1"}}, "other settings"),
+    ):
+        changed = {**plan, "request": {**plan["request"], **change}}
+        (folder / "campaign.json").write_text(json.dumps(changed))
+        assert message in one_line(run_cli(tmp_path, "resume", "set"), 2)
+        assert not (folder / "lat").exists()
+    (folder / "gone").rename(folder / "lat")
+    run = run_json(folder / "lat")
+    run["dut"]["serial"] = "another"
+    (folder / "lat" / "run.json").write_text(json.dumps(run))
+    report = build_campaign(folder)
+    assert [item.kind for item in report.disclosures][:1] == [Kind.MIXED_DEVICES]
+    assert not report.valid
+
+
+def test_reports_that_were_cut_off_are_made_up_for(
+    cli: Cli, tmp_path: Path, finished: tuple[Path, list[dict[str, Any]]]
+) -> None:
+    folder = tmp_path / "set"
+    shutil.copytree(finished[0], folder)
+    for name in ("report.pdf", "histograms.hlog"):
+        (folder / "tp" / name).unlink()
+    assert cli("resume", "set").returncode == 0
+    assert (folder / "tp" / "report.pdf").exists()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_closed_pipe_does_not_end_a_campaign(tmp_path: Path, jobs: str) -> None:
+    process = start_cli(tmp_path, "run", "tp", "lat", DRIVE, *QUICK, "--jobs", jobs, "--json", "--out", "set")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    process.communicate(timeout=PATIENCE_S)
+    for test in ("tp", "lat"):
+        assert run_json(tmp_path / "set" / test)["state"] == "complete"
+
+
+def test_sigterm_interrupts_and_a_lost_terminal_does_not(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert run_json(tmp_path / "set" / "xsr")["state"] == "interrupted"
 
 
 def test_killed_with_its_children_gone_too(tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ def test_a_campaign_on_a_file(tmp_path: Path) -> None:
     settings = [f"tp.{name}={value}" for name, value in SHORT["tp"].items()]
     settings += [f"xsr.{name}={value}" for name, value in SHORT["xsr"].items() if name != "minute_s"]
     options = [part for text in settings for part in ("--set", text)]
-    process = start_cli(tmp_path, "run", "tp", "xsr", target, *options, "--json", "--out", folder)
+    consent = ("--consent", "drive.img")
+    process = start_cli(tmp_path, "run", "tp", "xsr", target, *options, *consent, "--json", "--out", folder)
     assert process.stdout is not None
     for line in process.stdout:
         if '"test": "xsr", "event": "step"' in line:

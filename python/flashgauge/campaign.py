@@ -11,9 +11,11 @@ complete; that test begins again from its purge, since its steps must not be int
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +23,8 @@ from typing import Any
 
 from flashgauge.execute import RequestError, RunRequest, check_folder
 from flashgauge.rig.target import parse_target
-from flashgauge.runfolder import RunFolderError, read_run, sync_folder
-from flashgauge.spec.parameters import DeviceClass
+from flashgauge.runfolder import DutInfo, RunFolderError, read_run, sync_folder
+from flashgauge.spec.parameters import DeviceClass, changed, table
 from flashgauge.spec.registry import TESTS
 
 FILE_NAME = "campaign.json"
@@ -49,6 +51,9 @@ class Campaign:
         request = RunRequest(
             **{**data["request"], "test": "", "device_class": DeviceClass(data["request"]["device_class"])}
         )
+        texts = (request.target, *request.settings, *request.settings.values(), *data["tests"])
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("target, tests and settings are texts")
         return cls(**{**data, "tests": tuple(data["tests"]), "request": request})
 
 
@@ -116,6 +121,42 @@ def create(folder: Path, campaign: Campaign) -> None:
         sync_folder(folder)
     except OSError as error:
         raise RequestError(f"the campaign folder cannot be made: {error}") from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else runs this campaign meanwhile. Raises RequestError when somebody does."""
+    with (folder / FILE_NAME).open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RequestError(f"{folder}: this campaign is running; stop that first") from None
+        yield
+
+
+def check_same(campaign: Campaign, folder: Path, dut: DutInfo) -> None:
+    """The complete tests are of the same drive, and were run as the rest will be. Raises RequestError."""
+    for test, state in states(campaign, folder):
+        if state != "complete":
+            continue
+        run = read_run(folder / test)
+        others = [
+            f"{name} {getattr(run.dut, name)} there, {getattr(dut, name)} here"
+            for name in ("model", "serial", "firmware", "capacity_bytes")
+            if getattr(run.dut, name) != getattr(dut, name)
+        ]
+        if others:
+            raise RequestError(f"{folder / test} is of another drive ({'; '.join(others)}): begin a new campaign")
+        request = request_for(campaign, folder, test)
+        asked = changed(TESTS[test].parameters(request.device_class), request.settings)
+        if table(asked) != [{**row, "value": _tupled(row["value"])} for row in run.parameter_table]:
+            raise RequestError(
+                f"{folder / test} was run with other settings than {FILE_NAME} has: begin a new campaign"
+            )
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def is_campaign(folder: Path) -> bool:

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     FEW_IOS = "few_ios"
     SHARES_OFF = "shares_off"
     NO_OPERATING_POINT = "no_operating_point"
+    MIXED_DEVICES = "mixed_devices"
 
 
 @dataclass(frozen=True)

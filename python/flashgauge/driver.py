@@ -74,13 +74,14 @@ class Driver:
         self._ended_s = 0.0
         self._told: Counter[Kind] = Counter()
 
-    def run(self, spec: Spec) -> Any:
-        """Execute the test to its end; returns its outcome.
+    def run(self, spec: Spec, begin: Callable[[], None] = lambda: None) -> Any:
+        """Execute the test to its end; returns its outcome. `begin` is called first: it may be interrupted too.
 
         Whatever happens, all finished measurements are in the journal, and run.json says how the run ended.
         Raises KeyboardInterrupt, OSError (device, full disk) after having recorded it.
         """
         try:
+            begin()
             outcome = self._run(spec)
             self._settle()
             self.folder.update(state="complete", finished=now_text())

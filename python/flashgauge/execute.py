@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from platform import python_version
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.target import Target, parse_target
-from flashgauge.runfolder import Run, RunFolder, now_text
+from flashgauge.runfolder import DutInfo, Run, RunFolder, now_text
 from flashgauge.spec.forecast import kinds_of_steps
 from flashgauge.spec.parameters import DeviceClass, TestParameters, changed, departures, table
 from flashgauge.spec.registry import TESTS, Spec, Test
@@ -69,8 +70,8 @@ class Prepared:
     folder: Path
 
 
-def prepare(request: RunRequest) -> Prepared:
-    """Check the request. Raises RequestError, TargetError."""
+def prepare(request: RunRequest, *, fresh: bool = True) -> Prepared:
+    """Check the request. `fresh`: its folder must not exist. Raises RequestError, TargetError."""
     test = TESTS.get(request.test)
     if test is None:
         raise RequestError(f"no test {request.test!r}; there are: {', '.join(TESTS)}")
@@ -83,7 +84,8 @@ def prepare(request: RunRequest) -> Prepared:
     seed = _seed(request, target)
     needs = _needs(test, parameters, seed)
     folder = request.out or Path("runs") / _folder_name(test, target)
-    check_folder(folder)
+    if fresh:
+        check_folder(folder)
     return Prepared(test, target, parameters, tuple(departures(parameters, standard)), needs, folder)
 
 
@@ -127,6 +129,25 @@ def _folder_name(test: Test, target: Target) -> str:
     return f"{test.name}-{name}-{stamp}-{os.getpid()}"
 
 
+def survey(items: Sequence[Prepared], consent: str | None) -> DutInfo:
+    """Open the device once for all of `items`, on one target, and ask it about every step; returns its identity.
+
+    Raises TargetError and RequestError as `execute` would, hours later.
+    """
+    needs = [item.needs for item in items]
+    largest = SessionNeeds(
+        max(need.max_threads for need in needs),
+        max(need.max_queue_depth for need in needs),
+        max(need.max_block_bytes for need in needs),
+        needs[0].seed,
+    )
+    rig = open_rig(items[0].target, largest, consent)
+    with contextlib.closing(rig):
+        for item in items:
+            _check_steps(partial(item.test.spec, item.parameters, rig.session.range_bytes), rig)
+        return rig.dut
+
+
 def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> Any:
     """Run the test; returns its outcome. The folder is `prepared.folder`.
 
@@ -148,9 +169,6 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
         except OSError as error:
             raise RequestError(f"the run folder cannot be made: {error}") from error
         with folder:
-            observer.begin(spec, rig.session.virtual_time, run)
-            for disclosure in disclosures:
-                observer.disclosed(disclosure)
             driver = Driver(
                 rig,
                 folder,
@@ -158,7 +176,13 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                 gap_limit_ms=parameters.gap_limit_ms,
                 stop_on_error=request.stop_on_error,
             )
-            return driver.run(spec())
+
+            def begin() -> None:
+                observer.begin(spec, rig.session.virtual_time, run)
+                for disclosure in disclosures:
+                    observer.disclosed(disclosure)
+
+            return driver.run(spec(), begin)
 
 
 def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:

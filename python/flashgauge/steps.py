@@ -45,14 +45,11 @@ class Stimulus:
     groups: tuple[LbaGroup, ...] = ()
     entropy_percent: int = 100
     alignment_bytes: int | None = None
-    restart_sequential: bool = False
     sequential_percent: float = 0.0
 
     def to_json(self) -> str:
         """The core's form of the stimulus (crates/core/src/workload.rs, `Stimulus`)."""
         access: dict[str, Any] = {"kind": self.access}
-        if self.access == "sequential":
-            access["restart"] = self.restart_sequential
         if self.access == "groups":
             access["groups"] = [vars(group) for group in self.groups]
         if self.access == "mixed":

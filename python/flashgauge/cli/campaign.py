@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +15,17 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from flashgauge.campaign import Campaign, request_for, unfinished
+from flashgauge.campaign import Campaign, check_same, create, locked, put_aside, request_for, states, unfinished
 from flashgauge.cli.campaign_display import ParallelDisplay, forecast_table
+from flashgauge.cli.errors import outcome_of
 from flashgauge.cli.jobs import run_parallel
 from flashgauge.cli.json_lines import JsonObserver, print_line
 from flashgauge.cli.live import TerminalObserver
 from flashgauge.cli.progress import CliObserver, QuietOnFailure
 from flashgauge.conduct import conduct
-from flashgauge.execute import Prepared, RequestError, RunRequest, prepare
-from flashgauge.finish import campaign_summary, write_campaign_reports
+from flashgauge.execute import Prepared, RequestError, RunRequest, check_folder, prepare, survey
+from flashgauge.finish import campaign_summary, write_campaign_reports, write_reports
+from flashgauge.report.build import build
 from flashgauge.report.campaign import build_campaign
 from flashgauge.rig.open import capacity_bytes
 from flashgauge.rig.target import parse_target
@@ -54,44 +59,69 @@ def check_jobs(jobs: int, target: str) -> None:
         )
 
 
-def consented(request: RunRequest) -> RunRequest:
-    """A file that does not exist yet needs no consent for the first test, nor then for what that leaves to the next."""
+def check_consent(request: RunRequest) -> None:
+    """What one test leaves in a file is contents to the next. Raises RequestError."""
     target = parse_target(request.target)
-    if target.kind == "file" and request.consent is None and not os.path.exists(target.path):
-        return replace(request, consent=os.path.basename(os.path.realpath(target.path)))
-    return request
+    if target.kind == "file" and request.consent is None:
+        name = os.path.basename(os.path.realpath(target.path))
+        raise RequestError(f"{request.target}: each test destroys what the one before it left; add --consent {name}")
 
 
-def run_campaign(campaign: Campaign, folder: Path, how: How, begin: Callable[[], None] = lambda: None) -> None:
-    """Run what is not complete, then write the summary. `begin`: called when all has been checked.
+def run_campaign(campaign: Campaign, folder: Path, how: How, *, again: bool = False) -> None:
+    """Run what is not complete, then write the summary. `again`: the folder is there already.
 
     Raises what a test raises; typer.Exit when one has failed.
     """
     check_jobs(how.jobs, campaign.request.target)
-    requests = {test: request_for(campaign, folder, test) for test in unfinished(campaign, folder)}
-    # All of them, before the first one begins: a wrong setting must not show up after a day.
-    prepared = {test: prepare(request) for test, request in requests.items()}
-    forecasts = _forecasts(campaign, prepared)
-    begin()
+    check_consent(campaign.request)
+    with ExitStack() as stack:
+        if again:
+            stack.enter_context(locked(folder))
+        else:
+            check_folder(folder)
+        requests = {test: request_for(campaign, folder, test) for test in unfinished(campaign, folder)}
+        # All of it, before the first test begins: what is wrong must not show up after a day.
+        prepared = {test: prepare(request, fresh=not again) for test, request in requests.items()}
+        if prepared:
+            dut = survey(list(prepared.values()), campaign.request.consent)
+            check_same(campaign, folder, dut)
+        forecasts = _forecasts(campaign, prepared)
+        if not again:
+            create(folder, campaign)
+            stack.enter_context(locked(folder))
+        _announce(campaign, folder, forecasts, how)
+        _complete_reports(campaign, folder)
+        failures: dict[str, tuple[str, int]] = {}
+        try:
+            if how.jobs > 1:
+                failures = _parallel(_longest_first(requests, forecasts), folder, how)
+            else:
+                failures = _sequential(requests, prepared, folder, how)
+        except OSError:
+            with contextlib.suppress(OSError, ValueError):
+                _finish(folder, how)
+            raise
+        _finish(folder, how)
+    if failures:
+        raise typer.Exit(max(code for _, code in failures.values()))
+
+
+def _announce(campaign: Campaign, folder: Path, forecasts: Mapping[str, tuple[Remaining, Remaining]], how: How) -> None:
     if how.json:
         told = {test: {"least_s": least.seconds, "most_s": most.seconds} for test, (least, most) in forecasts.items()}
         print_line({"event": "campaign", "folder": str(folder), "tests": told})
-    else:
-        console = Console()
-        console.print(f"[bold]{len(requests)} tests[/] on {campaign.request.target}, in {folder}", highlight=False)
+        return
+    console = Console()
+    console.print(f"[bold]{len(forecasts)} tests[/] on {campaign.request.target}, in {folder}", highlight=False)
+    if forecasts:
         console.print(forecast_table(forecasts), highlight=False)
-    failures: dict[str, tuple[str, int]] = {}
-    try:
-        if how.jobs > 1:
-            failures = _parallel(_longest_first(requests, forecasts), how)
-        else:
-            _sequential(requests, prepared, how)
-    except OSError:
-        _finish(folder, how)
-        raise
-    _finish(folder, how)
-    if failures:
-        raise typer.Exit(max(code for _, code in failures.values()))
+
+
+def _complete_reports(campaign: Campaign, folder: Path) -> None:
+    """A test that was cut off while its reports were written is complete all the same; they are not."""
+    for test, state in states(campaign, folder):
+        if state == "complete" and not (folder / test / "histograms.hlog").exists():
+            write_reports(folder / test, build(folder / test))
 
 
 def _forecasts(campaign: Campaign, prepared: Mapping[str, Prepared]) -> dict[str, tuple[Remaining, Remaining]]:
@@ -106,21 +136,35 @@ def _longest_first(
     return {test: requests[test] for test in sorted(requests, key=lambda test: -forecasts[test][0].seconds)}
 
 
-def _parallel(requests: Mapping[str, RunRequest], how: How) -> dict[str, tuple[str, int]]:
+def _parallel(requests: Mapping[str, RunRequest], folder: Path, how: How) -> dict[str, tuple[str, int]]:
+    before = partial(put_aside, folder)
     if how.json:
-        results = run_parallel(requests, how.jobs, _tagged)
+        results = run_parallel(requests, how.jobs, _tagged, before)
     else:
         with ParallelDisplay(Console(), list(requests)) as display:
-            results = run_parallel(requests, how.jobs, display.told)
+            results = run_parallel(requests, how.jobs, display.told, before)
     return {test: result for test, result in results.items() if result[1]}
 
 
-def _sequential(requests: Mapping[str, RunRequest], prepared: Mapping[str, Prepared], how: How) -> None:
+def _sequential(
+    requests: Mapping[str, RunRequest], prepared: Mapping[str, Prepared], folder: Path, how: How
+) -> dict[str, tuple[str, int]]:
+    failures = {}
     for number, (test, request) in enumerate(requests.items(), 1):
         if not how.json:
             Console().rule(f"{number} of {len(requests)}: {test}", align="left")
+        put_aside(folder, test)
         with observer_for(how.json, test) as observer:
-            conduct(request, prepared[test], observer)
+            try:
+                conduct(request, prepared[test], observer)
+            except ValueError as error:
+                # This test cannot begin, or its report not be made: that says nothing of the next.
+                outcome = outcome_of(error)
+                if outcome is None:
+                    raise
+                print(f"flashgauge: {test}: {outcome[0]}", file=sys.stderr)
+                failures[test] = outcome
+    return failures
 
 
 def _finish(folder: Path, how: How) -> None:

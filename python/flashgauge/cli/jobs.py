@@ -6,6 +6,7 @@ that it listens to the first one only. It reports what `json_lines` reports, the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -27,9 +28,15 @@ LOOK_S = 1.0
 STOP_S = 30.0
 
 
-def run_parallel(requests: Mapping[str, RunRequest], jobs: int, sink: Sink) -> dict[str, tuple[str, int]]:
-    """Run all tests, `jobs` at a time, in order; returns each one's message and exit code. Ctrl-C stops all."""
+def run_parallel(
+    requests: Mapping[str, RunRequest], jobs: int, sink: Sink, before: Callable[[str], object]
+) -> dict[str, tuple[str, int]]:
+    """Run all tests, `jobs` at a time, in order; returns each one's message and exit code. Ctrl-C stops all.
+
+    `before(test)` is called just before a test's process starts. A `sink` that fails is told no more.
+    """
     context = get_context("spawn")
+    tell = _quiet(sink)
     waiting = list(requests.items())
     running: dict[Connection, tuple[str, SpawnProcess]] = {}
     results: dict[str, tuple[str, int]] = {}
@@ -38,8 +45,14 @@ def run_parallel(requests: Mapping[str, RunRequest], jobs: int, sink: Sink) -> d
             while waiting and len(running) < jobs:
                 test, request = waiting.pop(0)
                 ours, theirs = context.Pipe(duplex=False)
+                before(test)
                 process = context.Process(target=_child, args=(request, theirs), name=f"flashgauge {test}")
-                process.start()
+                # A Ctrl-C waits, there and here, until the child can answer it.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    process.start()
+                finally:
+                    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 theirs.close()
                 running[ours] = (test, process)
             for ready in wait(list(running), timeout=LOOK_S):
@@ -52,11 +65,11 @@ def run_parallel(requests: Mapping[str, RunRequest], jobs: int, sink: Sink) -> d
                     del running[ready]
                     if test not in results:
                         results[test] = (f"{test}: the process ended without a word (code {process.exitcode})", FAILED)
-                        sink(test, {"event": "end", "message": results[test][0], "code": FAILED})
+                        tell(test, {"event": "end", "message": results[test][0], "code": FAILED})
                     continue
                 if event["event"] == "end":
                     results[test] = (event["message"], event["code"])
-                sink(test, event)
+                tell(test, event)
     finally:
         for _, process in running.values():
             if process.pid is not None and process.is_alive():
@@ -66,11 +79,29 @@ def run_parallel(requests: Mapping[str, RunRequest], jobs: int, sink: Sink) -> d
     return results
 
 
+def _quiet(sink: Sink) -> Sink:
+    """The sink until it fails once: a closed pipe must not end runs of hours."""
+    working = True
+
+    def tell(test: str, event: Event) -> None:
+        nonlocal working
+        if working:
+            try:
+                sink(test, event)
+            except (OSError, SystemExit):
+                working = False
+
+    return tell
+
+
 def _child(request: RunRequest, connection: Connection) -> None:
-    signal.signal(signal.SIGINT, _first_only)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _first_only)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     observer = QuietOnFailure(JsonObserver(connection.send))
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         with observer:
             conduct(request, prepare(request), observer)
         message, code = "", 0
@@ -80,12 +111,19 @@ def _child(request: RunRequest, connection: Connection) -> None:
             connection.send({"event": "end", "message": repr(error), "code": FAILED})
             raise
         message, code = outcome
-    connection.send({"event": "end", "message": message, "code": code})
+    _ignore_from_now_on()  # All is done: there is nothing left to interrupt.
+    with contextlib.suppress(OSError):  # The parent may be gone.
+        connection.send({"event": "end", "message": message, "code": code})
 
 
 def _first_only(_number: int, _frame: object) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _ignore_from_now_on()
     raise KeyboardInterrupt
+
+
+def _ignore_from_now_on() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end_with_parent() -> None:

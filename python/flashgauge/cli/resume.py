@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from flashgauge.campaign import put_aside, read_campaign, unfinished
-from flashgauge.cli.campaign import How, check_jobs, consented, run_campaign
+from flashgauge.campaign import read_campaign
+from flashgauge.cli.campaign import How, run_campaign
+from flashgauge.cli.signals import steadfast
 
 
 def resume(
@@ -28,8 +29,6 @@ def resume(
     (clause 4). What it had measured stays beside, in TEST.ended-1.
     """
     campaign = read_campaign(folder)
-    campaign = replace(campaign, request=consented(replace(campaign.request, consent=consent)))
-    check_jobs(jobs, campaign.request.target)
-    for test in unfinished(campaign, folder):
-        put_aside(folder, test)
-    run_campaign(campaign, folder, How(jobs, json))
+    campaign = replace(campaign, request=replace(campaign.request, consent=consent))
+    with steadfast():
+        run_campaign(campaign, folder, How(jobs, json), again=True)

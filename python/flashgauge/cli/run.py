@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from flashgauge.campaign import ALL, Campaign, create, default_folder, named_tests, request_for
-from flashgauge.cli.campaign import How, check_jobs, consented, observer_for, run_campaign
+from flashgauge.campaign import ALL, Campaign, default_folder, named_tests, request_for
+from flashgauge.cli.campaign import How, check_jobs, observer_for, run_campaign
+from flashgauge.cli.signals import steadfast
 from flashgauge.conduct import conduct
 from flashgauge.execute import RequestError, RunRequest, prepare
 from flashgauge.runfolder import now_text
@@ -80,12 +81,12 @@ def run(
     if len(names) == 1 and ALL not in tests:
         one = replace(request_for(campaign, Path(), names[0]), out=out)
         prepared = prepare(one)
-        with observer_for(json) as observer:
+        with steadfast(), observer_for(json) as observer:
             conduct(one, prepared, observer)
         return
     folder = out or default_folder(target)
-    campaign = replace(campaign, request=consented(request))
-    run_campaign(campaign, folder, How(jobs, json), begin=lambda: create(folder, campaign))
+    with steadfast():
+        run_campaign(campaign, folder, How(jobs, json))
 
 
 def _settings(texts: list[str]) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flashgauge import __version__
 from flashgauge.campaign import Campaign, read_campaign, states
-from flashgauge.disclosure import Disclosure
+from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.report.build import build
 from flashgauge.report.formats import when
 from flashgauge.report.header import build_header, common_items
@@ -27,9 +30,10 @@ def build_campaign(folder: Path, report_time: str | None = None) -> Report:
         raise RunFolderError(f"{folder}: none of its tests has begun")
     reports = {test: build(folder / test, report_time) for test in begun}
     runs = {test: read_run(folder / test) for test in begun}
-    first = min(runs.values(), key=lambda run: run.started)
+    first = _common(list(runs.values()))
+    mixed = _mixed(runs)
     complete = all(test in reports and reports[test].complete for test in campaign.tests)
-    valid = complete and all(report.valid for report in reports.values())
+    valid = complete and not mixed and all(report.valid for report in reports.values())
     tests = _tests_table(campaign, state_of, reports, runs)
     part = TestPart(
         title=TITLE,
@@ -51,7 +55,7 @@ def build_campaign(folder: Path, report_time: str | None = None) -> Report:
         valid=valid,
         complete=complete,
         missing=_missing(state_of, reports),
-        disclosures=_disclosures(reports),
+        disclosures=(*mixed, *_disclosures(reports, len(campaign.tests))),
         summary=part.summary,
         main=part.main,
         sections=(
@@ -60,6 +64,32 @@ def build_campaign(folder: Path, report_time: str | None = None) -> Report:
         ),
         generator=f"flashgauge {__version__}",
     )
+
+
+def _common(runs: Sequence[Run]) -> Run:
+    """What the header is made of: the first run, without what is not the same in all."""
+    first = min(runs, key=lambda run: run.started)
+    differs: dict[str, Any] = {
+        name: "differs: see each test"
+        for name in ("write_cache", "purge_method")
+        if len({getattr(run, name) for run in runs}) > 1
+    }
+    ends = [run.finished for run in runs]
+    last = max((end for end in ends if end is not None), default=None) if None not in ends else None
+    return replace(first, finished=last, **differs)
+
+
+def _mixed(runs: dict[str, Run]) -> tuple[Disclosure, ...]:
+    """The tests are of one device, or the campaign is none."""
+    devices: dict[tuple[Any, ...], list[str]] = {}
+    for test, run in runs.items():
+        dut = run.dut
+        devices.setdefault((dut.model, dut.serial, dut.firmware, dut.capacity_bytes), []).append(test)
+    if len(devices) == 1:
+        return ()
+    found = "; ".join(f"{', '.join(tests)}: {' '.join(map(str, device))} B" for device, tests in devices.items())
+    message = f"the tests are not of one device ({found})"
+    return (Disclosure(Kind.MIXED_DEVICES, "5.4", message, "run all tests on one device", invalidates=True),)
 
 
 def _status(campaign: Campaign, reports: dict[str, Report]) -> str:
@@ -116,13 +146,12 @@ def _missing(state_of: dict[str, str], reports: dict[str, Report]) -> tuple[str,
     return tuple(found)
 
 
-def _disclosures(reports: dict[str, Report]) -> tuple[Disclosure, ...]:
+def _disclosures(reports: dict[str, Report], every: int) -> tuple[Disclosure, ...]:
     """Each once, with the tests it is of."""
     tests: dict[Disclosure, list[str]] = {}
     for test, report in reports.items():
         for disclosure in report.disclosures:
             tests.setdefault(disclosure, []).append(test)
-    every = len(reports)
     return tuple(
         Disclosure(
             item.kind,

@@ -36,6 +36,7 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
     ios = sum(entry.measurement.ios for entry in entries)
     late = sum(entry.measurement.late_ios for entry in entries)
     seconds = sum(entry.measurement.window_s for entry in entries)
+    not_measured = ", ".join(part.not_measured) or _absent(entries)
     rows: list[tuple[str, Value]] = [
         ("State of the run", run.state),
         ("Complete rounds", replay.complete_rounds),
@@ -52,9 +53,20 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
         ("Volatile write cache", known(run.write_cache)),
         ("Seed", str(run.seed)),
         *((f"Version of {name}", version) for name, version in run.software.items()),
-        ("Not measured", ", ".join(part.not_measured) or "nothing of what the test reports"),
+        ("Not measured", not_measured or "nothing of what the test reports"),
     ]
     return Table("Conduct of the run", _ITEM_VALUE, tuple(rows), name="conduct")
+
+
+def _absent(entries: Sequence[Entry]) -> str:
+    """What no step has, also of a run too short for the tables that would say so."""
+    hosts = [entry.measurement.host for entry in entries]
+    sources = {
+        "Average power": [host.power_w for host in hosts],
+        "CPU System Usage": [host.cpu_system_percent for host in hosts],
+        "CPU IO Wait": [host.cpu_iowait_percent for host in hosts],
+    }
+    return ", ".join(name for name, values in sources.items() if all(value is None for value in values))
 
 
 def _gaps(entries: Sequence[Entry], limit_ms: float | None) -> Iterator[tuple[str, Value]]:

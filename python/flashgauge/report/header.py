@@ -86,6 +86,14 @@ _FILE_SYSTEM = {
 }
 
 
+def _file_system(run: Run) -> str:
+    found = run.device_description.get("file_system")
+    options = run.device_description.get("mount_options")
+    if isinstance(found, str):
+        return f"{found} ({options})" if isinstance(options, str) else found
+    return _FILE_SYSTEM.get(run.dut.kind, known(None))
+
+
 def common_items(run: Run, report_time: str) -> Table:
     """Section 5, item by item."""
     dut, host = run.dut, run.host
@@ -106,7 +114,7 @@ def common_items(run: Run, report_time: str) -> Table:
         ("5.2", "Primary storage", known(None)),
         ("5.2", "Peripherals", known(None)),
         ("5.3", "Operating system", _operating_system(run)),
-        ("5.3", "File system", _FILE_SYSTEM.get(dut.kind, known(None))),
+        ("5.3", "File system", _file_system(run)),
         ("5.3", "Test software", f"{software}; {others}"),
         ("5.4", "Manufacturer", known(dut.manufacturer)),
         ("5.4", "Model number", known(dut.model)),

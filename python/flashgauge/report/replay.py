@@ -14,7 +14,7 @@ from typing import Any
 from flashgauge.disclosure import Disclosure
 from flashgauge.runfolder import Entry, Run
 from flashgauge.spec import TESTS, Test
-from flashgauge.spec.parameters import DeviceClass
+from flashgauge.spec.parameters import DeviceClass, SteadyStateParameters
 from flashgauge.steps import Disclose, Label, Measure, Precondition, RoundJudged
 
 
@@ -117,7 +117,10 @@ def _missing(
     label = pending.label
     # "running" is also what a killed process leaves behind: the folder alone cannot tell the two apart.
     verb = "stopped, or is still under way," if run.state == "running" else "was interrupted"
-    whole = f"the run {verb} {_where(label)}; {_complete_rounds(judged)}"
+    rounds = (
+        f"; {_complete_rounds(judged)}" if issubclass(TESTS[run.test].parameters_type, SteadyStateParameters) else ""
+    )
+    whole = f"the run {verb} {_where(label)}{rounds}"
     reasons = [whole]
     if used < len(entries):
         reason = entries[used].measurement.stop_reason
@@ -130,10 +133,11 @@ def _missing(
 
 
 def _where(label: Label) -> str:
-    text = str(label)
     if label.purpose == "wipc":
         return "during the workload independent pre-conditioning"
-    return "in " + text.replace(", ", " at ", 1)
+    if label.number is not None:
+        return f"in {label.purpose}{f' {label.round}' if label.round else ''}, number {label.number}"
+    return "in " + str(label).replace(", ", " at ", 1)
 
 
 def _complete_rounds(judged: Sequence[RoundJudged]) -> str:

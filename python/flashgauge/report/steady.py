@@ -123,7 +123,7 @@ def determination_table(verdict: Verdict, unit: str, clause: str = VERIFIED) -> 
             spec,
         ),
         (f"Measured range within \N{PLUS-MINUS SIGN}10 % ({clause})", "", "", "", _ok(v, v.band_ok), ""),
-        ("Best linear fit, slope", "", v.slope, f"{unit}/round", "", "+,.5f" if unit == "ms" else "+,.2f"),
+        ("Best linear fit, slope", "", v.slope, f"{unit}/round", "", "+z,.5f" if unit == "ms" else "+,.2f"),
         ("Best linear fit, value at round 0", "", v.intercept, unit, "", spec),
         (
             "Correlation coefficient of the fit",

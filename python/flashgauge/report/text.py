@@ -15,6 +15,8 @@ from flashgauge.report.formats import cell_text, is_number
 from flashgauge.report.model import Report, Table
 
 ROOMY_COLUMNS = 6
+# Words up to this long are not broken.
+LONGEST_WORD = 16
 _VERDICT_STYLE = {
     **dict.fromkeys(("pass", "steady", "yes"), "green"),
     **dict.fromkeys(("FAIL", "NOT steady", "NOT PROVIDED", "NO"), "bold red"),
@@ -39,7 +41,8 @@ def rendered(report: Report) -> RenderableType:
     parts += [Text(f"missing: {line}", style="red") for line in report.missing]
     parts += [Text(), Text("Disclosures", style="bold")]
     parts += [_disclosure(item) for item in report.disclosures] or [Text("  none", style="dim")]
-    for table in (*report.summary, *((report.main,) if report.main else ())):
+    main = () if report.main is None or report.main in report.summary else (report.main,)
+    for table in (*report.summary, *main):
         parts += [Text(), _table(table), *(Text(note, style="dim") for note in table.notes)]
     return Group(*parts)
 
@@ -89,10 +92,16 @@ def _table(table: Table) -> RichTable:
     shown.title = Text(f"{table.title}, by {table.group}" if matrix else table.title)
     texts = [[cell_text(table, i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
     for index, column in enumerate(table.columns):
+        words = [word for row in texts for word in row[index].split()]
         width = max((len(row[index]) for row in texts), default=0)
         right = is_number(column) or matrix
         justify: Literal["left", "right"] = "right" if right else "left"
-        shown.add_column(Text(column.title), justify=justify, min_width=width if right else None, overflow="fold")
+        shown.add_column(
+            Text(column.title),
+            justify=justify,
+            min_width=width if right else min(LONGEST_WORD, max(map(len, words), default=0)),
+            overflow="fold",
+        )
     for row in texts:
         shown.add_row(*(Text(text, style=_VERDICT_STYLE.get(text, "")) for text in row))
     return shown

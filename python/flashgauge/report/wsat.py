@@ -238,9 +238,10 @@ def _rate_figure(
     ends = (axis.value(shown[0]), axis.value(shown[-1]))
     level = mean([value(point) or 0.0 for point in data.settled])
     # Below the data, of which it would hide the last part.
-    series = [
-        Series(f"Settled level: {level:,.{decimals([level])}f} {y_title}", ends, (level, level), palette.BAND, "dash")
-    ]
+    series = []
+    if data.has_settled:
+        name_of_level = f"Settled level: {level:,.{decimals([level])}f} {y_title}"
+        series.append(Series(name_of_level, ends, (level, level), palette.BAND, "dash"))
     if data.seconds:
         series.append(line("Each second", data.seconds, axis, value, SECONDS_COLOR, "thin"))
     style: Style | None = "dots" if data.seconds else None

@@ -75,9 +75,14 @@ class Saturation:
         return mean([point.iops for point in self.settled])
 
     @property
+    def has_settled(self) -> bool:
+        """Whether the last quarter may be called settled: the plateau is over, and it is more than a minute."""
+        return self.plateau is not None and self.plateau.ended and len(self.settled) > 1
+
+    @property
     def reached(self) -> Point | None:
         """First minute after the plateau at or below 110 % of the settled level; None without a plateau's end."""
-        if self.plateau is None or not self.plateau.ended:
+        if self.plateau is None or not self.has_settled:
             return None
         level, since = SETTLED_SHARE * self.settled_iops, self.plateau.last.end_s
         return next((point for point in self.minutes if point.end_s > since and point.iops <= level), None)

@@ -58,6 +58,9 @@ def _numbers(found: tuple[Point, ...]) -> str:
     return f"minute {first}" if first == last else f"minutes {first}\N{EN DASH}{last}"
 
 
+NOT_SETTLED = "not settled"
+
+
 def shape_table(data: Saturation) -> Table:
     """10.1: plateau, transition, settled level and its amplitude, response time peaks."""
     assert data.plateau is not None
@@ -66,6 +69,9 @@ def shape_table(data: Saturation) -> Table:
     plateau, level, settled = data.plateau, data.settled_iops, point_metrics([p.measurement for p in data.settled])
     each = [point.iops for point in data.settled]
     where = _numbers(data.settled)
+    name, when = (
+        ("Settled level", "when settled") if data.has_settled else (f"Level at the end, {NOT_SETTLED}", "at the end")
+    )
     fills = f", {plateau.last.written_bytes / data.capacity_bytes:,.2f} drive fills" if data.writes else ""
     length = f"{duration(plateau.last.end_s)}, {plateau.last.written_bytes / 1e9:,.1f} GB{fills}"
     reached = data.reached
@@ -87,24 +93,24 @@ def shape_table(data: Saturation) -> Table:
             else f"{_numbers((reached,))}, {reached.written_bytes / data.capacity_bytes:,.2f} drive fills",
             ",.1f",
         ),
-        ("Settled level", level, "IOPS", where, ",.1f"),
+        (name, level, "IOPS", where, ",.1f"),
         (
-            "Settled level of plateau",
+            "Settled level of plateau" if data.has_settled else "Level at the end, of plateau",
             100 * level / plateau.average_iops if plateau.average_iops else None,
             "%",
             "",
             ",.1f",
         ),
         (
-            "Amplitude when settled",
+            f"Amplitude {when}",
             100 * (max(each) - min(each)) / level if level and len(each) > 1 else None,
             "%",
             "highest \N{MINUS SIGN} lowest minute, of the average",
             ",.2f",
         ),
-        ("ART when settled", settled.art_ms, "ms", where, ",.3f"),
-        ("99.999 % when settled", settled.p99999_ms, "ms", where, ",.3f"),
-        ("MRT when settled", settled.mrt_ms, "ms", where, ",.3f"),
+        (f"ART {when}", settled.art_ms, "ms", where, ",.3f"),
+        (f"99.999 % {when}", settled.p99999_ms, "ms", where, ",.3f"),
+        (f"MRT {when}", settled.mrt_ms, "ms", where, ",.3f"),
         ("MRT of all minutes", slowest.mrt_ms, "ms", _numbers((slowest,)), ",.3f"),
     ]
     marks = frozenset({(7, 1)}) if 0 < settled.ios < FIVE_NINES_IOS else frozenset()
@@ -153,7 +159,7 @@ def minutes_table(data: Saturation) -> Table:
     if len(data.settled) > 1:
         first, last = data.settled[0].label.number, data.settled[-1].label.number
         settled = point_metrics([point.measurement for point in data.settled])
-        add(f"{first}\N{EN DASH}{last}", None, settled, "settled")
+        add(f"{first}\N{EN DASH}{last}", None, settled, "settled" if data.has_settled else NOT_SETTLED)
     if data.histogram is not None:
         add("then", None, point_metrics([data.histogram]), f"histogram of {data.histogram.window_s:,g} s")
     few = frozenset((i, 6) for i, count in enumerate(counts) if 0 < count < FIVE_NINES_IOS)

@@ -106,6 +106,7 @@ class FileRig:
             "file_system": self._mount.filesystem if self._mount is not None else None,
             "mount_options": self._mount.options if self._mount is not None else None,
             "device": describe(self._device) if self._device is not None else None,
+            "host_adapter": identify.host_adapter(self._device) if self._device is not None else None,
         }
 
     def disclosures(self) -> list[Disclosure]:

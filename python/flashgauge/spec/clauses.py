@@ -91,7 +91,7 @@ def listed(section: str | None = None) -> list[dict[str, Any]]:
             "strength": clause.strength,
             "place": clause.place,
             "decided_by": clause.decided,
-            "checks_the_standard": clause.tests,
+            "tests_of_the_standard": clause.tests,
             "covers": clause.covers,
             "note": clause.note,
             "tests": checks().get(clause.id, []),

@@ -20,7 +20,8 @@ WSAT_CLAUSES: tuple[Clause, ...] = (
         "flashgauge.spec.wsat:WsatParameters",
         WSAT,
         reached="throughout",
-        recommended=("thread_count", "queue_depth"),
+        recommended=("thread_count", "queue_depth", "sequential_thread_count", "sequential_queue_depth"),
+        note="sequential workloads: T1Q32 in both classes, as the tutorial on the standard has it",
     ),
     Clause(
         "10.2.2.2",

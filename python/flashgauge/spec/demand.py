@@ -82,7 +82,11 @@ class DemandParameters(SteadyStateParameters):
     point_s: float = parameter(60.0, "14.2 3.3.1", "seconds per TC/QD combination", least=0.01, most=1e6)
     max_art_ms: float = parameter(5.0, "14.2 5.1.2", "ART below which MaxIOPS must stay, ms", least=0.0001, most=1e6)
     same_iops_percent: float = parameter(
-        1.0, "14.2 6.1", "IOPS within so much of the highest count as highest; the lowest OIO wins", free=True, most=50
+        1.0,
+        "14.2 6.1",
+        "IOPS within so many percent of the highest count as highest; the lowest OIO wins",
+        free_downwards=True,
+        most=50,
     )
     mid_points: int = parameter(1, "14.2 5.3", "number of MidIOPS points", free_upwards=True, least=1, most=20)
     final_prewrite_minutes: int = parameter(

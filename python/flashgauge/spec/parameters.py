@@ -34,14 +34,21 @@ def parameter(
     *,
     free: bool = False,
     free_upwards: bool = False,
+    free_downwards: bool = False,
     least: float = 0,
     most: float = 1e9,
     choices: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field with its clause. `free`: the standard leaves the choice to the operator, so a change
-    is shown as a parameter but is no departure; `free_upwards`: only a smaller value is one. `least`, `most`:
-    the values allowed of a number, `choices` those of a text."""
-    metadata = {"clause": clause, "meaning": meaning, "free": free, "free_upwards": free_upwards}
+    is shown as a parameter but is no departure; `free_upwards`: only a smaller value is one, `free_downwards`: only a
+    larger. `least`, `most`: the values allowed of a number, `choices` those of a text."""
+    metadata = {
+        "clause": clause,
+        "meaning": meaning,
+        "free": free,
+        "free_upwards": free_upwards,
+        "free_downwards": free_downwards,
+    }
     limits = {"least": least, "most": most, "choices": choices}
     return dataclasses.field(default=default, metadata={**metadata, **limits})
 
@@ -64,7 +71,7 @@ class TestParameters:
         100.0, "2.1.1", "share of the LBAs the test may access", least=0.1, most=100
     )
     entropy_percent: int = parameter(100, "3.5", "random share of the data pattern", most=100)
-    gap_limit_ms: float = parameter(1.0, "6 item 9", "device idle allowed between steps, ms", free=True)
+    gap_limit_ms: float = parameter(1.0, "6 item 9", "device idle allowed between steps, ms", free_downwards=True)
 
     def clause(self, text: str) -> str:
         """The clause that `text` names; a test that shares another's steps has them under numbers of its own."""
@@ -166,7 +173,9 @@ def departures(used: P, standard: P) -> list[Disclosure]:
     found = []
     for field in dataclasses.fields(used):
         value, wanted = getattr(used, field.name), getattr(standard, field.name)
-        if not field.metadata or field.metadata["free"] or (field.metadata["free_upwards"] and value > wanted):
+        if not field.metadata or field.metadata["free"]:
+            continue
+        if (field.metadata["free_upwards"] and value > wanted) or (field.metadata["free_downwards"] and value < wanted):
             continue
         if value != wanted:
             found.append(
