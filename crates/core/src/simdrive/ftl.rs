@@ -13,6 +13,9 @@ use super::divisor::Divisor;
 use super::memory::{Bits, NONE, Table};
 use super::params::Geometry;
 
+/// Fewer units than this are as fast one by one as together.
+const FEW_UNITS: u32 = 4;
+
 /// What must be done to flash. `page` is the physical page number; its die is page mod dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlashWork {
@@ -237,9 +240,11 @@ impl Ftl {
     #[inline]
     fn write_now(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         let physical = self.physical(&self.host);
-        if count == 1 {
-            self.invalidate_unit(first);
-            self.place_unit(first, physical, self.host.superblock);
+        if count < FEW_UNITS {
+            for i in 0..count {
+                self.invalidate_unit(first + u64::from(i));
+                self.place_unit(first + u64::from(i), physical + i, self.host.superblock);
+            }
         } else {
             self.invalidate(first, count);
             self.place(first, count, physical, self.host.superblock);
@@ -256,6 +261,7 @@ impl Ftl {
         }
     }
 
+    #[inline(never)]
     fn settle_run(&mut self) {
         let Run { first, physical, count } = self.run;
         self.run.count = 0;
