@@ -374,7 +374,10 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
     let counts = (4000u64..12_000, 1u32..=5, 1u32..=3, 1u32..=3, 3u32..=4);
     let choices =
         (0.005f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)], idle);
-    (counts, choices).prop_filter_map("a drive this small needs enough blocks", |(counts, choices)| {
+    let policies = ["greedy", "fifo", "random", "d-choices", "cost-benefit"];
+    let collection = (prop::sample::select(policies.to_vec()), 1u32..=2, prop::sample::select(vec!["paced", "line"]));
+    (counts, choices, collection).prop_filter_map("a drive this small needs enough blocks", |(counts, choices, gc)| {
+        let (policy, frontiers, pacing) = gc;
         let (sectors, dies, channels, planes, reserve) = counts;
         let (op, [protected, priority, duplex], slots, map, buffer, (after, percent)) = choices;
         let json = format!(
@@ -382,7 +385,8 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
             "gc_reserve_superblocks": {reserve}, "over_provisioning": {op:?}, "power_loss_protection": {protected},
             "read_priority": {priority}, "full_duplex": {duplex}, "queue_slots": {slots},
             "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
-            "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?}}}"#,
+            "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?},
+            "gc_policy": "{policy}", "gc_frontiers": {frontiers}, "gc_pacing": "{pacing}"}}"#,
             sectors * 512
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
@@ -488,6 +492,12 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
         ("queue_slots", "0"),
         ("gc_reserve_superblocks", "2"),
         ("gc_reserve_superblocks", "17"),
+        ("gc_choices", "0"),
+        ("gc_choices", "65"),
+        ("gc_frontiers", "0"),
+        ("gc_frontiers", "3"),
+        ("gc_policy", "1"),
+        ("gc_pacing", "true"),
         ("write_buffer_kib", "15"),
         ("read_us", "0"),
         ("program_us", "-3"),
@@ -511,6 +521,8 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
     for text in ["", "[]", "{", "1", r#"{"dies": -1}"#, r#"{"dies": 4294967296}"#] {
         assert!(matches!(error("sata-enterprise", text), TargetError::DriveParameter { .. }), "{text}");
     }
+    let unknown = error("sata-enterprise", r#"{"gc_policy": "lazy"}"#).to_string();
+    assert!(unknown.contains("gc_policy") && unknown.contains("cost-benefit"), "names what there is: {unknown}");
     assert_eq!(drive(r#"{"over_provisioning": 1}"#).over_provisioning, 1.0, "a whole number is a number");
 }
 

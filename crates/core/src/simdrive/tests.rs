@@ -34,7 +34,10 @@ fn parameters() -> impl Strategy<Value = DriveParameters> {
     let idle = prop_oneof![Just(0.0), 0.01f64..2.0];
     let buffer = prop_oneof![Just(1024u64), 64u64..300];
     let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], buffer, 50.0..2000.0, idle);
-    (counts, times).prop_filter_map("a drive this small needs enough blocks", |(counts, times)| {
+    let policies = ["greedy", "greedy", "fifo", "random", "d-choices", "cost-benefit"];
+    let collection = (prop::sample::select(policies.to_vec()), 1u32..=2, prop::sample::select(vec!["paced", "line"]));
+    (counts, times, collection).prop_filter_map("a drive this small needs enough blocks", |(counts, times, gc)| {
+        let (policy, frontiers, pacing) = gc;
         let (sectors, dies, channels, planes, slots, [priority, protected, duplex]) = counts;
         let (op, map, buffer, program_us, idle_ms) = times;
         let json = format!(
@@ -42,7 +45,8 @@ fn parameters() -> impl Strategy<Value = DriveParameters> {
             "over_provisioning": {op:?}, "read_priority": {priority}, "power_loss_protection": {protected},
             "full_duplex": {duplex}, "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
             "program_us": {program_us:?}, "queue_slots": {slots}, "idle_collect_after_ms": {idle_ms:?},
-            "idle_collect_free_percent": 50}}"#,
+            "idle_collect_free_percent": 50, "gc_policy": "{policy}", "gc_frontiers": {frontiers},
+            "gc_pacing": "{pacing}"}}"#,
             sectors * SECTOR
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
