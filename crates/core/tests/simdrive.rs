@@ -6,6 +6,7 @@ mod support;
 use flashgauge_core::engine::{Control, Device, Session};
 use flashgauge_core::error::TargetError;
 use flashgauge_core::simdrive::{DriveParameters, SimDrive, UNIT};
+use flashgauge_core::units::{Bytes, Lba, SECTOR};
 use flashgauge_core::workload::{Operation, Stop};
 use proptest::prelude::*;
 
@@ -107,6 +108,38 @@ fn reads_of_what_was_never_written_need_no_die() {
     let rate = 20_000.0 * 1e9 / (done[19_999].completed - done[0].submitted) as f64;
     let law = (1e6 / link_us).min(p.link_read_max_iops);
     assert!((rate / law - 1.0).abs() < 0.005, "{rate} IOPS, not {law}");
+}
+
+fn trim(sector: u64, sectors: u64) -> Control {
+    Control::Trim { lba: Lba(sector), bytes: Bytes(sectors * SECTOR) }
+}
+
+/// What lies wholly in the range, no more; the drive's last unit even where it is cut short.
+#[test]
+fn trimmed_units_read_as_never_written_and_their_neighbours_as_before() {
+    let p = drive(r#"{"capacity_bytes": 102402048}"#);
+    let (units, sectors) = (p.geometry().units, p.capacity_bytes / SECTOR);
+    let mut host = Host::new(p.clone(), 32);
+    let unmapped = host.one(read(50, 1));
+    host.fill(units - 1);
+    host.run(1, [request(Operation::Write, 8 * (units - 1), 4)]);
+    host.drive.set_write_cache(true); // The open page is in flash now.
+    let mapped = |host: &mut Host, unit: u64| {
+        host.rest(MILLISECOND);
+        host.one(request(Operation::Read, 8 * unit, 4)) > unmapped
+    };
+    host.drive.control(trim(8 * 50 + 1, 8 * 20)).unwrap();
+    host.drive.control(trim(sectors - 11, 11)).unwrap();
+    for (unit, expected) in [(50, true), (51, false), (69, false), (70, true), (units - 2, true), (units - 1, false)] {
+        assert_eq!(mapped(&mut host, unit), expected, "unit {unit} of {units}");
+    }
+    host.drive.check();
+    for (sector, count) in [(sectors - 8, 9), (sectors + 1, 0), (1 << 54, 8), (8, 1 << 54)] {
+        assert!(host.drive.control(trim(sector, count)).is_err(), "beyond the end");
+    }
+    host.drive.control(trim(0, sectors)).unwrap();
+    assert!((0..units).step_by(97).all(|unit| !mapped(&mut host, unit)));
+    host.drive.check();
 }
 
 /// Random reads over all dies: with so many outstanding that none idles, dies / (tR each), or the link.
@@ -357,6 +390,8 @@ enum Phase {
     Purge,
     Cache(bool),
     Rest(u64),
+    /// First sector and length as shares.
+    Trim(f64, f64),
 }
 
 fn phase() -> impl Strategy<Value = Phase> {
@@ -366,6 +401,7 @@ fn phase() -> impl Strategy<Value = Phase> {
         1 => Just(Phase::Purge),
         2 => any::<bool>().prop_map(Phase::Cache),
         2 => (1u64..50_000_000).prop_map(Phase::Rest),
+        1 => (0.0f64..1.0, 0.0f64..=1.0).prop_map(|(from, length)| Phase::Trim(from, length)),
     ]
 }
 
@@ -411,6 +447,11 @@ proptest! {
                 }
                 Phase::Cache(on) => host.drive.control(Control::WriteCache(on)).unwrap(),
                 Phase::Rest(ns) => host.rest(ns),
+                Phase::Trim(from, length) => {
+                    let first = (from * sectors as f64) as u64;
+                    let length = (length * (sectors - first) as f64) as u64;
+                    host.drive.control(trim(first, length)).unwrap();
+                }
                 Phase::Io(depth, ios) => {
                     let requests: Vec<_> = ios.into_iter().map(|(writes, place, length)| {
                         let first = (place * (sectors - length) as f64) as u64;

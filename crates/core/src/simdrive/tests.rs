@@ -16,6 +16,8 @@ enum Load {
     Mixed(u32, Vec<(bool, f64, u64)>),
     Cache(bool),
     Rest(u64),
+    /// First sector and length as shares.
+    Trim(f64, f64),
 }
 
 fn load() -> impl Strategy<Value = Load> {
@@ -26,6 +28,7 @@ fn load() -> impl Strategy<Value = Load> {
         2 => (1u32..=32, prop::collection::vec(io, 1..200)).prop_map(|(depth, ios)| Load::Mixed(depth, ios)),
         1 => any::<bool>().prop_map(Load::Cache),
         1 => (1u64..20_000_000).prop_map(Load::Rest),
+        1 => (0.0f64..1.0, 0.0f64..1.0).prop_map(|(from, length)| Load::Trim(from, length)),
     ]
 }
 
@@ -87,7 +90,7 @@ fn requests(load: &Load, sectors: u64) -> (u32, Vec<Request>) {
             let operation = |write: bool| if write { Operation::Write } else { Operation::Read };
             (*depth, ios.iter().map(|(write, at, length)| request(operation(*write), place(*at), *length)).collect())
         }
-        Load::Cache(_) | Load::Rest(_) => (1, vec![]),
+        Load::Cache(_) | Load::Rest(_) | Load::Trim(..) => (1, vec![]),
     }
 }
 
@@ -108,6 +111,12 @@ proptest! {
                     Load::Rest(ns) => {
                         let until = Nanos(drive.now().0 + ns);
                         drive.wait(until, &mut vec![]).unwrap();
+                    }
+                    Load::Trim(from, length) => {
+                        let (sectors, share) = (p.capacity_bytes / SECTOR, |of: u64, share: f64| (of as f64 * share) as u64);
+                        let lba = share(sectors, from);
+                        let bytes = Bytes(share(sectors - lba, length) * SECTOR);
+                        drive.control(Control::Trim { lba: Lba(lba), bytes }).unwrap();
                     }
                     Load::Sequential(..) | Load::Mixed(..) => {}
                 }
