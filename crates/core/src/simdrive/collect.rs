@@ -13,7 +13,7 @@ const LEAST_FREE: usize = 2;
 /// A superblock that is being collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
-    superblock: u32,
+    pub(super) superblock: u32,
     /// Next unit to look at.
     pub(super) cursor: u64,
     valid_at_start: u64,

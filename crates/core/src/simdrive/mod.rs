@@ -15,6 +15,8 @@ mod ftl;
 mod idle;
 mod memory;
 mod params;
+#[cfg(test)]
+mod plain;
 mod prefetch;
 mod stream;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ftl::{State, Superblock};
 
 /// Of the drive's own random numbers. A drive that is purged draws the same ones again.
-const SEED: u64 = 0x5eed_0f7e_d21e;
+pub(super) const SEED: u64 = 0x5eed_0f7e_d21e;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -89,10 +89,10 @@ impl Victims {
                 drawn.min_by_key(|superblock| superblocks[*superblock as usize].valid)
             }
             GcPolicy::CostBenefit => {
-                // Fractions, compared without rounding.
+                // Fractions, compared without rounding; an age is at least 1.
                 let fraction = |index: usize, block: &Superblock| {
                     let stale = capacity - u64::from(block.valid);
-                    (u128::from(now - self.filled_at[index]) * u128::from(stale), u128::from(block.valid))
+                    (u128::from(now - self.filled_at[index] + 1) * u128::from(stale), u128::from(block.valid))
                 };
                 let best = full().map(|(index, block)| (index, fraction(index, block))).reduce(|best, other| {
                     let ((benefit, cost), (other_benefit, other_cost)) = (best.1, other.1);
