@@ -6,6 +6,7 @@ mod support;
 use flashgauge_core::engine::{Control, Device, Session};
 use flashgauge_core::error::TargetError;
 use flashgauge_core::simdrive::{DriveParameters, SimDrive, UNIT};
+use flashgauge_core::units::{Bytes, Lba, SECTOR};
 use flashgauge_core::workload::{Operation, Stop};
 use proptest::prelude::*;
 
@@ -107,6 +108,38 @@ fn reads_of_what_was_never_written_need_no_die() {
     let rate = 20_000.0 * 1e9 / (done[19_999].completed - done[0].submitted) as f64;
     let law = (1e6 / link_us).min(p.link_read_max_iops);
     assert!((rate / law - 1.0).abs() < 0.005, "{rate} IOPS, not {law}");
+}
+
+fn trim(sector: u64, sectors: u64) -> Control {
+    Control::Trim { lba: Lba(sector), bytes: Bytes(sectors * SECTOR) }
+}
+
+/// What lies wholly in the range, no more; the drive's last unit even where it is cut short.
+#[test]
+fn trimmed_units_read_as_never_written_and_their_neighbours_as_before() {
+    let p = drive(r#"{"capacity_bytes": 102402048}"#);
+    let (units, sectors) = (p.geometry().units, p.capacity_bytes / SECTOR);
+    let mut host = Host::new(p.clone(), 32);
+    let unmapped = host.one(read(50, 1));
+    host.fill(units - 1);
+    host.run(1, [request(Operation::Write, 8 * (units - 1), 4)]);
+    host.drive.set_write_cache(true); // The open page is in flash now.
+    let mapped = |host: &mut Host, unit: u64| {
+        host.rest(MILLISECOND);
+        host.one(request(Operation::Read, 8 * unit, 4)) > unmapped
+    };
+    host.drive.control(trim(8 * 50 + 1, 8 * 20)).unwrap();
+    host.drive.control(trim(sectors - 11, 11)).unwrap();
+    for (unit, expected) in [(50, true), (51, false), (69, false), (70, true), (units - 2, true), (units - 1, false)] {
+        assert_eq!(mapped(&mut host, unit), expected, "unit {unit} of {units}");
+    }
+    host.drive.check();
+    for (sector, count) in [(sectors - 8, 9), (sectors + 1, 0), (1 << 54, 8), (8, 1 << 54)] {
+        assert!(host.drive.control(trim(sector, count)).is_err(), "beyond the end");
+    }
+    host.drive.control(trim(0, sectors)).unwrap();
+    assert!((0..units).step_by(97).all(|unit| !mapped(&mut host, unit)));
+    host.drive.check();
 }
 
 /// Random reads over all dies: with so many outstanding that none idles, dies / (tR each), or the link.
@@ -357,6 +390,8 @@ enum Phase {
     Purge,
     Cache(bool),
     Rest(u64),
+    /// First sector and length as shares.
+    Trim(f64, f64),
 }
 
 fn phase() -> impl Strategy<Value = Phase> {
@@ -366,6 +401,7 @@ fn phase() -> impl Strategy<Value = Phase> {
         1 => Just(Phase::Purge),
         2 => any::<bool>().prop_map(Phase::Cache),
         2 => (1u64..50_000_000).prop_map(Phase::Rest),
+        1 => (0.0f64..1.0, 0.0f64..=1.0).prop_map(|(from, length)| Phase::Trim(from, length)),
     ]
 }
 
@@ -374,7 +410,10 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
     let counts = (4000u64..12_000, 1u32..=5, 1u32..=3, 1u32..=3, 3u32..=4);
     let choices =
         (0.005f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)], idle);
-    (counts, choices).prop_filter_map("a drive this small needs enough blocks", |(counts, choices)| {
+    let policies = ["greedy", "fifo", "random", "d-choices", "cost-benefit"];
+    let collection = (prop::sample::select(policies.to_vec()), 1u32..=2, prop::sample::select(vec!["paced", "line"]));
+    (counts, choices, collection).prop_filter_map("a drive this small needs enough blocks", |(counts, choices, gc)| {
+        let (policy, frontiers, pacing) = gc;
         let (sectors, dies, channels, planes, reserve) = counts;
         let (op, [protected, priority, duplex], slots, map, buffer, (after, percent)) = choices;
         let json = format!(
@@ -382,7 +421,8 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
             "gc_reserve_superblocks": {reserve}, "over_provisioning": {op:?}, "power_loss_protection": {protected},
             "read_priority": {priority}, "full_duplex": {duplex}, "queue_slots": {slots},
             "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
-            "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?}}}"#,
+            "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?},
+            "gc_policy": "{policy}", "gc_frontiers": {frontiers}, "gc_pacing": "{pacing}"}}"#,
             sectors * 512
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
@@ -407,6 +447,11 @@ proptest! {
                 }
                 Phase::Cache(on) => host.drive.control(Control::WriteCache(on)).unwrap(),
                 Phase::Rest(ns) => host.rest(ns),
+                Phase::Trim(from, length) => {
+                    let first = (from * sectors as f64) as u64;
+                    let length = (length * (sectors - first) as f64) as u64;
+                    host.drive.control(trim(first, length)).unwrap();
+                }
                 Phase::Io(depth, ios) => {
                     let requests: Vec<_> = ios.into_iter().map(|(writes, place, length)| {
                         let first = (place * (sectors - length) as f64) as u64;
@@ -488,6 +533,12 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
         ("queue_slots", "0"),
         ("gc_reserve_superblocks", "2"),
         ("gc_reserve_superblocks", "17"),
+        ("gc_choices", "0"),
+        ("gc_choices", "65"),
+        ("gc_frontiers", "0"),
+        ("gc_frontiers", "3"),
+        ("gc_policy", "1"),
+        ("gc_pacing", "true"),
         ("write_buffer_kib", "15"),
         ("read_us", "0"),
         ("program_us", "-3"),
@@ -511,6 +562,8 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
     for text in ["", "[]", "{", "1", r#"{"dies": -1}"#, r#"{"dies": 4294967296}"#] {
         assert!(matches!(error("sata-enterprise", text), TargetError::DriveParameter { .. }), "{text}");
     }
+    let unknown = error("sata-enterprise", r#"{"gc_policy": "lazy"}"#).to_string();
+    assert!(unknown.contains("gc_policy") && unknown.contains("cost-benefit"), "names what there is: {unknown}");
     assert_eq!(drive(r#"{"over_provisioning": 1}"#).over_provisioning, 1.0, "a whole number is a number");
 }
 

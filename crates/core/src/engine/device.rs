@@ -1,7 +1,7 @@
 //! The one trait every device under test fits: io_uring, null, simulated, faulty.
 
 use crate::error::{DeviceError, Error, TargetError};
-use crate::units::Nanos;
+use crate::units::{Bytes, Lba, Nanos};
 use crate::workload::Request;
 
 /// A finished I/O. `at` is when the host learned of it. `result`: the errno of a failed one.
@@ -17,6 +17,11 @@ pub struct Completion {
 pub enum Control {
     Purge,
     WriteCache(bool),
+    /// The host needs this range no longer: what lies wholly in it is unmapped.
+    Trim {
+        lba: Lba,
+        bytes: Bytes,
+    },
 }
 
 /// A device as one engine thread sees it. A slot is the caller's number for an outstanding I/O; it is free

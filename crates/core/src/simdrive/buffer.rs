@@ -51,6 +51,7 @@ impl SimDrive {
     }
 
     /// The unit will be written in part: what it holds must be read.
+    #[inline(never)]
     fn modify(&mut self, unit: u64) {
         self.ftl.settle();
         if let Some(page) = self.ftl.page_of(unit) {

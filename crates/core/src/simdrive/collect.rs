@@ -1,6 +1,8 @@
-//! Garbage collection of the flash translation layer: greedy, paced by the host's writes, or while it is idle.
+//! Garbage collection of the flash translation layer: paced by the host's writes, a victim at a time, or while the
+//! host is idle.
 
 use super::ftl::{FlashWork, Ftl, State, Superblock};
+use super::victims::GcPacing;
 
 /// How many units ahead of collection map entries are fetched.
 const COLLECT_AHEAD: u64 = 32;
@@ -11,9 +13,9 @@ const LEAST_FREE: usize = 2;
 /// A superblock that is being collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
-    superblock: u32,
+    pub(super) superblock: u32,
     /// Next unit to look at.
-    cursor: u64,
+    pub(super) cursor: u64,
     valid_at_start: u64,
     copied: u64,
     /// Units the host has written since collection began.
@@ -21,16 +23,24 @@ pub struct Victim {
 }
 
 impl Ftl {
+    /// The host has written `units` more, and space may be short.
+    pub(super) fn reclaim(&mut self, units: u64, work: &mut Vec<FlashWork>) {
+        match self.collection.pacing {
+            GcPacing::Paced => self.pace(units, work),
+            GcPacing::Line => self.collect_line(units, work),
+        }
+    }
+
     /// The host has written `units` more. Collect so much that, when the victim is done, the host has used just
     /// the units that collecting it gives back: the work is spread evenly, and free space neither grows nor ends.
     /// What the host wrote beyond that counts for the next victim. Should free superblocks run short all the same,
     /// the host waits for collection. While more superblocks are free than the reserve, nothing is collected: what
     /// idle time has gained is used first.
-    pub(super) fn pace(&mut self, units: u64, work: &mut Vec<FlashWork>) {
+    fn pace(&mut self, units: u64, work: &mut Vec<FlashWork>) {
         let mut host_units = units;
         while !self.has_spare() {
             if self.victim.is_none() {
-                self.choose_victim(self.reserve + 1);
+                self.choose_victim(self.collection.reserve as usize + 1);
             }
             let Some(mut victim) = self.victim.take() else { return };
             victim.host_units += host_units;
@@ -51,9 +61,29 @@ impl Ftl {
         }
     }
 
+    /// The host has written `units` more. When it has used up what the last victim gave, or free superblocks run
+    /// short, it waits until the next one is collected from end to end.
+    fn collect_line(&mut self, units: u64, work: &mut Vec<FlashWork>) {
+        if self.has_spare() {
+            return;
+        }
+        self.credit -= units as i64;
+        while !self.has_spare() && (self.credit <= 0 || self.free.len() < LEAST_FREE) {
+            if self.victim.is_none() {
+                self.choose_victim(self.collection.reserve as usize + 1);
+            }
+            let Some(mut victim) = self.victim.take() else { break };
+            while self.collect_page(&mut victim, work) {}
+            self.credit += (self.geometry.units_per_superblock - victim.valid_at_start) as i64;
+            self.release(victim.superblock);
+        }
+        // Free space that came for nothing is not owed for.
+        self.credit = self.credit.max(0);
+    }
+
     /// More superblocks are free than the reserve.
     pub(super) fn has_spare(&self) -> bool {
-        self.free.len() > self.reserve
+        self.free.len() > self.collection.reserve as usize
     }
 
     /// Collect a page of the drive's own accord, unless `enough` superblocks are free. False if there is nothing to do.
@@ -74,16 +104,13 @@ impl Ftl {
         true
     }
 
-    /// Greedy, unless `enough` superblocks are free: the full one with the fewest valid units, the lowest numbered of
-    /// equals. Those with none are released at once.
+    /// Have a victim, unless `enough` superblocks are free or none would gain anything. Those with nothing valid are
+    /// released at once.
     fn choose_victim(&mut self, enough: usize) {
         while self.free.len() < enough {
-            let full = self.superblocks.iter().enumerate().filter(|(_, block)| block.state == State::Full);
-            let Some((index, block)) = full.min_by_key(|(_, block)| block.valid) else { return };
-            let (superblock, valid) = (index as u32, u64::from(block.valid));
-            if valid == self.geometry.units_per_superblock {
-                return; // Nothing anywhere would be gained by collecting.
-            }
+            let (capacity, now) = (self.geometry.units_per_superblock, self.clock());
+            let Some(superblock) = self.victims.choose(&self.superblocks, capacity, now) else { return };
+            let valid = u64::from(self.superblocks[superblock as usize].valid);
             if valid > 0 {
                 self.victim = Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
                 return;
@@ -146,8 +173,7 @@ impl Ftl {
             let erase = self.collector.erases_left > 0;
             work.push(FlashWork::Program { page, erase, host: false });
             if self.collector.turn_page() {
-                self.superblocks[self.collector.superblock as usize].state = State::Full;
-                self.collector = self.open_superblock();
+                self.move_collector();
             }
         }
     }

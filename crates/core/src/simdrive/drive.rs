@@ -17,7 +17,7 @@ use super::memory::fresh_ftl;
 use super::params::{DriveParameters, UNIT};
 use crate::engine::{Completion, Control, Device};
 use crate::error::{DeviceError, Error, TargetError};
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Lba, Nanos};
 use crate::workload::{Operation, Request};
 
 /// How many units ahead of a write the tables it will change are fetched.
@@ -93,7 +93,7 @@ impl SimDrive {
             rmw_ns: ns(parameters.rmw_us),
         };
         let p = &parameters;
-        let nothing = Request { operation: Operation::Read, lba: crate::units::Lba(0), bytes: Bytes(512) };
+        let nothing = Request { operation: Operation::Read, lba: Lba(0), bytes: Bytes(512) };
         Ok(Self {
             now: 0,
             calendar: Calendar::new(p.dies),
@@ -162,6 +162,23 @@ impl SimDrive {
         self.cache_enabled = enabled;
         self.flush_open_page();
         self.finish_background();
+    }
+
+    /// Unmap a range, in no time. The drive must be idle. A unit that lies in it only in part stays.
+    pub fn trim(&mut self, lba: Lba, bytes: Bytes) -> Result<(), TargetError> {
+        assert_eq!(self.active, 0, "an idle drive is trimmed");
+        let (start, capacity) = (lba.to_bytes().0, self.parameters.capacity_bytes);
+        let Some(end) = start.checked_add(bytes.0).filter(|end| *end <= capacity) else {
+            return Err(TargetError::Unusable {
+                path: "simulated drive".into(),
+                problem: format!("{} bytes from LBA {} on end beyond its capacity", bytes.0, lba.0),
+                cure: format!("trim within its {capacity} bytes"),
+            });
+        };
+        // The drive's last unit may be cut short, and is whole all the same.
+        let last = if end == capacity { self.ftl.geometry().units } else { end / UNIT };
+        self.ftl.trim(start.div_ceil(UNIT)..last);
+        Ok(())
     }
 
     /// Let all programs and collection in flight end.
@@ -377,6 +394,7 @@ impl Device for SimDrive {
         match control {
             Control::Purge => self.purge()?,
             Control::WriteCache(enabled) => self.set_write_cache(enabled),
+            Control::Trim { lba, bytes } => self.trim(lba, bytes)?,
         }
         Ok(())
     }

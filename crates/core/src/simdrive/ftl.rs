@@ -1,17 +1,22 @@
-//! Page-mapped flash translation layer: where each logical unit is, which physical units are valid, and greedy
-//! garbage collection paced by the host's writes. Pure mapping: it says which flash operations must happen, the
-//! drive decides when.
+//! Page-mapped flash translation layer: where each logical unit is, and which physical units are valid. Pure mapping:
+//! it says which flash operations must happen, the drive decides when. Garbage collection is in `collect`, the
+//! choice of its victims in `victims`, the places to write to in `frontier`.
 //!
-//! Host data and collected data have a write frontier each. Physical units are numbered so that consecutive
-//! pages are on consecutive dies: unit = superblock * units_per_superblock + (row * dies + die) * units_per_page
-//! + plane position. Limits: no TRIM, no wear levelling in this version.
+//! Physical units are numbered so that consecutive pages are on consecutive dies:
+//! unit = superblock * units_per_superblock + (row * dies + die) * units_per_page + plane position.
+//! Limits: no wear levelling in this version.
 
 use std::collections::VecDeque;
 
 use super::collect::Victim;
 use super::divisor::Divisor;
+use super::frontier::Frontier;
 use super::memory::{Bits, NONE, Table};
 use super::params::Geometry;
+use super::victims::{Collection, Victims};
+
+/// Fewer units than this are as fast one by one as together.
+const FEW_UNITS: u32 = 4;
 
 /// What must be done to flash. `page` is the physical page number; its die is page mod dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,20 +43,6 @@ pub(super) struct Superblock {
     pub used: bool,
 }
 
-/// Where the next unit of host or collected data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frontier {
-    pub superblock: u32,
-    /// Physical number of the page that data is gathering in, and the units in it.
-    pub page: u32,
-    pub filled: u32,
-    /// Pages of the superblock after that one.
-    pages_left: u32,
-    /// Pages of the superblock that are the first of a die's block, and the block holds old data: each die erases
-    /// its block just before it programs the first page there.
-    pub erases_left: u32,
-}
-
 /// Whole pages that the host has written, and the tables do not show yet: units and physical units from these on.
 #[derive(Debug, Clone, Copy)]
 struct Run {
@@ -69,25 +60,12 @@ pub struct Counters {
     pub erases: u64,
 }
 
-impl Frontier {
-    /// The page is full, go on to the next one. True if there is none in this superblock.
-    #[inline]
-    pub fn turn_page(&mut self) -> bool {
-        if self.pages_left == 0 {
-            return true;
-        }
-        self.page += 1;
-        self.filled = 0;
-        self.pages_left -= 1;
-        self.erases_left = self.erases_left.saturating_sub(1);
-        false
-    }
-}
-
+/// The mapping of a drive, and the state of its flash.
 pub struct Ftl {
     pub(super) geometry: Geometry,
-    pages_per_superblock: u32,
-    pub(super) reserve: usize,
+    pub(super) pages_per_superblock: u32,
+    pub(super) collection: Collection,
+    pub(super) victims: Victims,
     superblock_of: Divisor,
     page_size: Divisor,
     pub(super) map: Table,
@@ -97,24 +75,28 @@ pub struct Ftl {
     pub(super) valid: Bits,
     pub(super) superblocks: Vec<Superblock>,
     pub(super) free: VecDeque<u32>,
-    host: Frontier,
+    pub(super) host: Frontier,
     run: Run,
     pub(super) collector: Frontier,
+    /// The page handed out last, where both frontiers take their pages from one superblock.
+    pub(super) shared: Option<Frontier>,
     pub(super) victim: Option<Victim>,
+    /// Units the host may write before the next victim, where each is collected at once; below 0, it waits.
+    pub(super) credit: i64,
     pub(super) counters: Counters,
 }
 
 impl Ftl {
     /// A drive fresh out of the box. Errors: not enough memory for the tables.
-    pub fn new(geometry: Geometry, reserve: u32) -> std::io::Result<Self> {
+    pub fn new(geometry: Geometry, collection: Collection) -> std::io::Result<Self> {
         let physical = geometry.units_per_superblock * geometry.superblocks;
         assert!(physical < u64::from(NONE), "physical units are numbered with 32 bits");
         let fresh = Superblock { state: State::Free, valid: 0, erases: 0, used: false };
-        let nowhere = Frontier { superblock: 0, page: 0, filled: 0, pages_left: 0, erases_left: 0 };
         let mut ftl = Self {
             geometry,
             pages_per_superblock: (geometry.units_per_superblock / u64::from(geometry.units_per_page)) as u32,
-            reserve: reserve as usize,
+            collection,
+            victims: Victims::new(&collection, geometry.superblocks),
             superblock_of: Divisor::new(geometry.units_per_superblock),
             page_size: Divisor::new(u64::from(geometry.units_per_page)),
             map: Table::new(geometry.units)?,
@@ -122,14 +104,15 @@ impl Ftl {
             valid: Bits::new(physical),
             superblocks: vec![fresh; geometry.superblocks as usize],
             free: (0..geometry.superblocks as u32).collect(),
-            host: nowhere,
+            host: Frontier::NOWHERE,
             run: Run { first: 0, physical: 0, count: 0 },
-            collector: nowhere,
+            collector: Frontier::NOWHERE,
+            shared: None,
             victim: None,
+            credit: 0,
             counters: Counters::default(),
         };
-        ftl.host = ftl.open_superblock();
-        ftl.collector = ftl.open_superblock();
+        ftl.open_frontiers();
         Ok(ftl)
     }
 
@@ -139,6 +122,11 @@ impl Ftl {
 
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Units written, by the host and by collection: a clock that stands still while nothing is.
+    pub(super) fn clock(&self) -> u64 {
+        self.counters.host_units + self.counters.collected_units
     }
 
     /// The physical page of a logical unit, `None` if it was never written.
@@ -237,9 +225,11 @@ impl Ftl {
     #[inline]
     fn write_now(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         let physical = self.physical(&self.host);
-        if count == 1 {
-            self.invalidate_unit(first);
-            self.place_unit(first, physical, self.host.superblock);
+        if count < FEW_UNITS {
+            for i in 0..count {
+                self.invalidate_unit(first + u64::from(i));
+                self.place_unit(first + u64::from(i), physical + i, self.host.superblock);
+            }
         } else {
             self.invalidate(first, count);
             self.place(first, count, physical, self.host.superblock);
@@ -256,6 +246,7 @@ impl Ftl {
         }
     }
 
+    #[inline(never)]
     fn settle_run(&mut self) {
         let Run { first, physical, count } = self.run;
         self.run.count = 0;
@@ -285,15 +276,23 @@ impl Ftl {
         let erase = self.host.erases_left > 0;
         work.push(FlashWork::Program { page: self.host.page, erase, host: true });
         if self.host.turn_page() {
-            self.superblocks[self.host.superblock as usize].state = State::Full;
-            self.host = self.open_superblock();
+            self.move_host();
         }
-        self.pace(u64::from(self.geometry.units_per_page), work);
+        self.reclaim(u64::from(self.geometry.units_per_page), work);
     }
 
     #[inline]
     fn physical(&self, frontier: &Frontier) -> u32 {
         frontier.page * self.geometry.units_per_page + frontier.filled
+    }
+
+    /// The host needs these units no longer.
+    pub fn trim(&mut self, units: std::ops::Range<u64>) {
+        self.settle();
+        for unit in units {
+            self.invalidate_unit(unit);
+            self.map.set(unit, NONE);
+        }
     }
 
     /// The unit is now at `physical`.
@@ -347,25 +346,13 @@ impl Ftl {
         }
     }
 
-    pub(super) fn open_superblock(&mut self) -> Frontier {
-        let superblock = self.free.pop_front().expect("collection keeps a reserve of free superblocks");
-        self.superblocks[superblock as usize].state = State::Open;
-        let used = self.superblocks[superblock as usize].used;
-        Frontier {
-            superblock,
-            page: superblock * self.pages_per_superblock,
-            filled: 0,
-            pages_left: self.pages_per_superblock - 1,
-            erases_left: if used { self.geometry.dies } else { 0 },
-        }
-    }
-
     /// Where every unit is, what the host frontier does next, and what each superblock is like: for comparison.
     #[cfg(test)]
     pub(super) fn state(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let map: Vec<u32> = (0..self.geometry.units).map(|unit| self.map.get(unit)).collect();
         let superblocks: Vec<_> = self.superblocks.iter().map(|b| (b.state, b.valid, b.erases, b.used)).collect();
-        (map, superblocks, self.free.clone(), self.host, self.collector, self.victim, self.counters)
+        let frontiers = (self.host, self.collector, self.shared);
+        (map, superblocks, self.free.clone(), frontiers, self.victim, self.credit, self.counters)
     }
 
     /// Every law of conservation, checked in full: slow, for tests.

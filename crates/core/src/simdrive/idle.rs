@@ -31,6 +31,7 @@ impl IdleCollection {
 impl SimDrive {
     /// The drive has no command: begin to collect if the time for it comes at `until` or before, and before all else
     /// that is to happen.
+    #[cold]
     pub(super) fn idle(&mut self, until: u64) {
         let Some(after) = self.idle_collection.after_ns else { return };
         let start = self.now.max(self.idle_collection.since + after);
@@ -42,6 +43,7 @@ impl SimDrive {
     }
 
     /// Give the dies as much as they take.
+    #[cold]
     pub(super) fn collect_idly(&mut self) {
         while self.flash.backlog(self.flash.die_of(self.ftl.open_collector_page())) < AHEAD {
             if !self.ftl.collect_idly(self.idle_collection.enough, &mut self.work) {

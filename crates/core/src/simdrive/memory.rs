@@ -131,6 +131,6 @@ pub fn fresh_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
     if available_memory().is_some_and(|available| needed > available) {
         return Err(unusable(format!("its mapping tables need {} MiB, more than is free", needed >> 20)));
     }
-    Ftl::new(geometry, parameters.gc_reserve_superblocks)
+    Ftl::new(geometry, parameters.collection())
         .map_err(|error| unusable(format!("no memory for the mapping tables ({error})")))
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::victims::{Collection, GcPacing, GcPolicy};
 use crate::error::TargetError;
 use crate::units::Bytes;
 
@@ -61,6 +62,14 @@ pub struct DriveParameters {
     pub write_commands_per_map_page: u32,
     /// Garbage collection runs while no more superblocks than this are free.
     pub gc_reserve_superblocks: u32,
+    /// Which superblock is collected next: greedy, fifo, random, d-choices or cost-benefit.
+    pub gc_policy: GcPolicy,
+    /// How many superblocks "d-choices" draws to take the best of.
+    pub gc_choices: u32,
+    /// 2: host data and collected data are written to superblocks of their own; 1: to the same one.
+    pub gc_frontiers: u32,
+    /// paced: a little with each page the host writes; line: a whole superblock at once, while the host waits.
+    pub gc_pacing: GcPacing,
     /// Garbage collection also runs when there has been no command for so long; 0: never.
     pub idle_collect_after_ms: f64,
     /// ... until so many percent of the spare capacity, in superblocks, are free on top of the reserve.
@@ -113,6 +122,8 @@ impl DriveParameters {
         }
         check(self.gc_reserve_superblocks >= 3, "gc_reserve_superblocks", "at least 3 are needed")?;
         check(self.gc_reserve_superblocks <= 16, "gc_reserve_superblocks", "at most 16 are possible")?;
+        check((1..=64).contains(&self.gc_choices), "gc_choices", "1 to 64 are possible")?;
+        check((1..=2).contains(&self.gc_frontiers), "gc_frontiers", "1 or 2 is possible")?;
         let percent = (0.0..=100.0).contains(&self.idle_collect_free_percent);
         check(percent, "idle_collect_free_percent", "0 to 100 is possible")?;
         let whole_pages = self.page_bytes.is_multiple_of(UNIT) && (UNIT..=1 << 20).contains(&self.page_bytes);
@@ -161,6 +172,17 @@ impl DriveParameters {
             ("rmw_us", self.rmw_us),
             ("idle_collect_after_ms", self.idle_collect_after_ms),
         ]
+    }
+
+    /// How garbage is collected.
+    pub fn collection(&self) -> Collection {
+        Collection {
+            policy: self.gc_policy,
+            choices: self.gc_choices,
+            frontiers: self.gc_frontiers,
+            pacing: self.gc_pacing,
+            reserve: self.gc_reserve_superblocks,
+        }
     }
 
     /// Units the write buffer holds.

@@ -16,7 +16,7 @@ impl SimDrive {
 
     /// Handle the next events while they are nothing but programs of host data that end, and make room for the next
     /// page of the first waiting write.
-    #[inline]
+    #[inline(never)]
     pub(super) fn stream(&mut self, until: u64) {
         #[cfg(test)]
         if self.plainly {

@@ -16,6 +16,8 @@ enum Load {
     Mixed(u32, Vec<(bool, f64, u64)>),
     Cache(bool),
     Rest(u64),
+    /// First sector and length as shares.
+    Trim(f64, f64),
 }
 
 fn load() -> impl Strategy<Value = Load> {
@@ -26,6 +28,7 @@ fn load() -> impl Strategy<Value = Load> {
         2 => (1u32..=32, prop::collection::vec(io, 1..200)).prop_map(|(depth, ios)| Load::Mixed(depth, ios)),
         1 => any::<bool>().prop_map(Load::Cache),
         1 => (1u64..20_000_000).prop_map(Load::Rest),
+        1 => (0.0f64..1.0, 0.0f64..1.0).prop_map(|(from, length)| Load::Trim(from, length)),
     ]
 }
 
@@ -34,7 +37,10 @@ fn parameters() -> impl Strategy<Value = DriveParameters> {
     let idle = prop_oneof![Just(0.0), 0.01f64..2.0];
     let buffer = prop_oneof![Just(1024u64), 64u64..300];
     let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], buffer, 50.0..2000.0, idle);
-    (counts, times).prop_filter_map("a drive this small needs enough blocks", |(counts, times)| {
+    let policies = ["greedy", "greedy", "fifo", "random", "d-choices", "cost-benefit"];
+    let collection = (prop::sample::select(policies.to_vec()), 1u32..=2, prop::sample::select(vec!["paced", "line"]));
+    (counts, times, collection).prop_filter_map("a drive this small needs enough blocks", |(counts, times, gc)| {
+        let (policy, frontiers, pacing) = gc;
         let (sectors, dies, channels, planes, slots, [priority, protected, duplex]) = counts;
         let (op, map, buffer, program_us, idle_ms) = times;
         let json = format!(
@@ -42,7 +48,8 @@ fn parameters() -> impl Strategy<Value = DriveParameters> {
             "over_provisioning": {op:?}, "read_priority": {priority}, "power_loss_protection": {protected},
             "full_duplex": {duplex}, "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
             "program_us": {program_us:?}, "queue_slots": {slots}, "idle_collect_after_ms": {idle_ms:?},
-            "idle_collect_free_percent": 50}}"#,
+            "idle_collect_free_percent": 50, "gc_policy": "{policy}", "gc_frontiers": {frontiers},
+            "gc_pacing": "{pacing}"}}"#,
             sectors * SECTOR
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
@@ -83,7 +90,7 @@ fn requests(load: &Load, sectors: u64) -> (u32, Vec<Request>) {
             let operation = |write: bool| if write { Operation::Write } else { Operation::Read };
             (*depth, ios.iter().map(|(write, at, length)| request(operation(*write), place(*at), *length)).collect())
         }
-        Load::Cache(_) | Load::Rest(_) => (1, vec![]),
+        Load::Cache(_) | Load::Rest(_) | Load::Trim(..) => (1, vec![]),
     }
 }
 
@@ -104,6 +111,12 @@ proptest! {
                     Load::Rest(ns) => {
                         let until = Nanos(drive.now().0 + ns);
                         drive.wait(until, &mut vec![]).unwrap();
+                    }
+                    Load::Trim(from, length) => {
+                        let (sectors, share) = (p.capacity_bytes / SECTOR, |of: u64, share: f64| (of as f64 * share) as u64);
+                        let lba = share(sectors, from);
+                        let bytes = Bytes(share(sectors - lba, length) * SECTOR);
+                        drive.control(Control::Trim { lba: Lba(lba), bytes }).unwrap();
                     }
                     Load::Sequential(..) | Load::Mixed(..) => {}
                 }
