@@ -2,7 +2,16 @@
 
 from typing import Any, final
 
-__all__ = ["DeviceError", "Histogram", "Session", "TargetError", "preset_names", "preset_text", "write_histogram_log"]
+__all__ = [
+    "DeviceError",
+    "Histogram",
+    "Session",
+    "TargetError",
+    "preset_description",
+    "preset_names",
+    "preset_text",
+    "write_histogram_log",
+]
 
 class TargetError(ValueError):
     """The target cannot be used as asked; the message names the cure."""
@@ -102,6 +111,12 @@ class Session:
 
     def close(self) -> None:
         """Stop and drain all threads. Safe to call twice."""
+
+def preset_description(name: str, overrides_json: str) -> str:
+    """JSON object: `parameters` of the preset with `overrides_json` applied, and the flash `geometry` they give.
+
+    Nothing is simulated and no memory taken. Raises TargetError for an unknown preset or a parameter out of range.
+    """
 
 def preset_names() -> list[str]: ...
 def preset_text(name: str) -> str:

@@ -241,3 +241,11 @@ pub fn preset_names() -> Vec<&'static str> {
 pub fn preset_text(name: &str) -> PyResult<&'static str> {
     simdrive::preset_text(name).map_err(|error| to_python(error.into()))
 }
+
+/// What a preset, with changes, is: its parameters and what they make of the flash. Nothing is simulated.
+#[pyfunction]
+pub fn preset_description(name: &str, overrides_json: &str) -> PyResult<String> {
+    let parameters = DriveParameters::preset(name, overrides_json).map_err(|error| to_python(error.into()))?;
+    let description = serde_json::json!({ "parameters": parameters, "geometry": parameters.geometry() });
+    Ok(description.to_string())
+}

@@ -10,7 +10,7 @@ import sys
 import typer
 
 import flashgauge
-from flashgauge.cli import clauses, report, resume, run, show
+from flashgauge.cli import clauses, report, resume, run, show, sim
 from flashgauge.cli.errors import INTERRUPTED, INTERRUPTED_TEXT, outcome_of
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("report")(report.report)
 app.command("resume")(resume.resume)
 app.command("show")(show.show)
 app.command("clauses")(clauses.clauses)
+app.add_typer(sim.app, name="sim")
 
 
 @app.callback(invoke_without_command=True)

@@ -9,7 +9,14 @@ use crate::units::Bytes;
 /// Bytes of one mapping unit: what the FTL maps, and what a smaller write must read and modify.
 pub const UNIT: u64 = 4096;
 
-const PRESETS: &[(&str, &str)] = &[("sata-enterprise", include_str!("../../presets/sata-enterprise.toml"))];
+const PRESETS: &[(&str, &str)] = &[
+    ("sata-client", include_str!("../../presets/sata-client.toml")),
+    ("sata-client-512", include_str!("../../presets/sata-client-512.toml")),
+    ("sata-enterprise", include_str!("../../presets/sata-enterprise.toml")),
+    ("sata-enterprise-emlc", include_str!("../../presets/sata-enterprise-emlc.toml")),
+    ("nvme-enterprise", include_str!("../../presets/nvme-enterprise.toml")),
+    ("nvme-enterprise-700", include_str!("../../presets/nvme-enterprise-700.toml")),
+];
 
 /// Fewest superblocks a small capacity is divided into before blocks stop shrinking.
 const WANTED_SUPERBLOCKS: u64 = 512;
@@ -228,7 +235,7 @@ impl DriveParameters {
 
 /// What follows from the parameters. A superblock is one block of every plane of every die; a page here is one
 /// page of every plane of one die, the unit of programming.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Geometry {
     /// Logical units of `UNIT` bytes.
     pub units: u64,
