@@ -320,11 +320,11 @@ fn hot_and_cold_data_amplify_as_the_theory_says_for_fifo() {
     }
 }
 
-/// Greedy <= cost-benefit, d choices <= random for uniform writes [Yang, Misra, Rubenstein 2015]; cost-benefit is
+/// Greedy <= FIFO <= two choices <= random for uniform writes [Yang, Misra, Rubenstein 2015]; cost-benefit is
 /// for skew, with the collected data, which is mostly cold, apart.
 #[test]
 fn policies_come_in_the_order_the_literature_has_them_in() {
-    let units = 1 << 18;
+    let units = 1 << 16;
     let amplification = |policy, choices, skew: bool| {
         let mut bare = Bare::new(units, 0.28, 64, Collection { policy, choices, ..PLAIN });
         bare.write(0..units);
@@ -334,14 +334,13 @@ fn policies_come_in_the_order_the_literature_has_them_in() {
     };
     let uniform = [
         amplification(GcPolicy::Greedy, 1, false),
-        amplification(GcPolicy::DChoices, 10, false),
         amplification(GcPolicy::Fifo, 1, false),
         amplification(GcPolicy::DChoices, 2, false),
         amplification(GcPolicy::Random, 1, false),
     ];
     assert!(uniform.is_sorted(), "{uniform:?}");
     let cost_benefit = amplification(GcPolicy::CostBenefit, 1, false);
-    assert!((uniform[0]..uniform[2] * 1.005).contains(&cost_benefit), "{cost_benefit}: between greedy and FIFO");
+    assert!((uniform[0]..uniform[1] * 1.005).contains(&cost_benefit), "{cost_benefit}: between greedy and FIFO");
     let [greedy, cost_benefit] = [GcPolicy::Greedy, GcPolicy::CostBenefit].map(|p| amplification(p, 1, true));
     println!("10 % of the units, 90 % of the writes: greedy {greedy:.3}, cost-benefit {cost_benefit:.3}");
     assert!(cost_benefit < 0.9 * greedy, "with skew: {cost_benefit}, greedy {greedy}");
