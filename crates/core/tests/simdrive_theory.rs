@@ -6,7 +6,7 @@
 //! (`Ftl::occupied_units`); for paced collection that is T - reserve - 1, which is a test as well.
 //!
 //! A case runs until the standard error of the mean over its windows of one drive write is below 0.1 % (of the result),
-//! and at least for four. The full matrix, with 1 Mi units, takes some minutes:
+//! for at least four of them and at most 200. The full matrix, with 1 Mi units, takes 20 minutes on one core:
 //!
 //!     cargo test --release --test simdrive_theory -- --ignored --nocapture
 
