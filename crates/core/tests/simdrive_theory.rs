@@ -6,7 +6,7 @@
 //! (`Ftl::occupied_units`); for paced collection that is T - reserve - 1, which is a test as well.
 //!
 //! A case runs until the standard error of the mean over its windows of one drive write is below 0.1 % (of the result),
-//! and at least for four. The full matrix, with 1 Mi units, takes some minutes:
+//! for at least four of them and at most 200. The full matrix, with 1 Mi units, takes 20 minutes on one core:
 //!
 //!     cargo test --release --test simdrive_theory -- --ignored --nocapture
 
@@ -306,25 +306,34 @@ fn skewed(seed: u64, units: u64, f: f64, r: f64) -> impl Iterator<Item = u64> {
 }
 
 /// Skew raises the write amplification of FIFO, whichever frontiers the data passes: every block lives as long.
-#[test]
-fn hot_and_cold_data_amplify_as_the_theory_says_for_fifo() {
-    let units = 1 << 18;
+fn check_hot_and_cold(units: u64, warm_up: usize) {
     for (op, f, r, frontiers) in [(0.07, 0.2, 0.8, 2), (0.28, 0.2, 0.8, 1), (0.28, 0.05, 0.95, 2), (0.5, 0.1, 0.5, 1)] {
         let mut bare = Bare::new(units, op, 256, Collection { policy: GcPolicy::Fifo, frontiers, ..PLAIN });
         bare.write(0..units);
         let mut draw = skewed(7, units, f, r);
         let Deviation { off, error, amplification, .. } =
-            steady(&mut bare, units, 6, &mut draw, |alpha| hot_cold_fifo(alpha, f, r));
+            steady(&mut bare, units, warm_up, &mut draw, |alpha| hot_cold_fifo(alpha, f, r));
         println!("FIFO, OP {op}, f {f}, r {r}: {amplification:.4} {:+.3} % +- {:.3} %", off * 100.0, error * 100.0);
         assert!(off.abs() < 0.005, "OP {op}, f {f}, r {r}: {amplification:.4} is {off:+.4} +- {error:.4} off theory");
     }
 }
 
-/// Greedy <= cost-benefit, d choices <= random for uniform writes [Yang, Misra, Rubenstein 2015]; cost-benefit is
+#[test]
+fn hot_and_cold_data_amplify_as_the_theory_says_for_fifo() {
+    check_hot_and_cold(1 << 18, 6);
+}
+
+#[test]
+#[ignore = "takes a minute: 1 Mi units, and time for the cold ones to spread"]
+fn hot_and_cold_data_amplify_as_the_theory_says_for_fifo_on_larger_drives() {
+    check_hot_and_cold(1 << 20, 30);
+}
+
+/// Greedy <= FIFO <= two choices <= random for uniform writes [Yang, Misra, Rubenstein 2015]; cost-benefit is
 /// for skew, with the collected data, which is mostly cold, apart.
 #[test]
 fn policies_come_in_the_order_the_literature_has_them_in() {
-    let units = 1 << 18;
+    let units = 1 << 16;
     let amplification = |policy, choices, skew: bool| {
         let mut bare = Bare::new(units, 0.28, 64, Collection { policy, choices, ..PLAIN });
         bare.write(0..units);
@@ -334,14 +343,13 @@ fn policies_come_in_the_order_the_literature_has_them_in() {
     };
     let uniform = [
         amplification(GcPolicy::Greedy, 1, false),
-        amplification(GcPolicy::DChoices, 10, false),
         amplification(GcPolicy::Fifo, 1, false),
         amplification(GcPolicy::DChoices, 2, false),
         amplification(GcPolicy::Random, 1, false),
     ];
     assert!(uniform.is_sorted(), "{uniform:?}");
     let cost_benefit = amplification(GcPolicy::CostBenefit, 1, false);
-    assert!((uniform[0]..uniform[2] * 1.005).contains(&cost_benefit), "{cost_benefit}: between greedy and FIFO");
+    assert!((uniform[0]..uniform[1] * 1.005).contains(&cost_benefit), "{cost_benefit}: between greedy and FIFO");
     let [greedy, cost_benefit] = [GcPolicy::Greedy, GcPolicy::CostBenefit].map(|p| amplification(p, 1, true));
     println!("10 % of the units, 90 % of the writes: greedy {greedy:.3}, cost-benefit {cost_benefit:.3}");
     assert!(cost_benefit < 0.9 * greedy, "with skew: {cost_benefit}, greedy {greedy}");
