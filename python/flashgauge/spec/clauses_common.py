@@ -184,7 +184,7 @@ COMMON: tuple[Clause, ...] = (
         "shall",
         _WORKLOAD,
         reached="throughout",
-        note="no test of sections 7 to 14 uses it; the LBA groups of Table 13-2 are the same ability",
+        note="the engine takes any LBA groups, equal ones too; no parameter of a test asks for segments",
     ),
     Clause(
         "6.7",
