@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
 
-.PHONY: setup dev check test e2e e2e-full bench demo docs all clean
+.PHONY: setup dev check test seeds e2e e2e-nvme e2e-full bench demo docs docs-plots docs-data all clean
 
 all: check test
 
@@ -25,8 +25,8 @@ dev: $(VENV)/.built
 check: dev
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
-	$(BIN)/ruff format --check --quiet python tests bench
-	$(BIN)/ruff check --quiet python tests bench
+	$(BIN)/ruff format --check --quiet python tests bench docs
+	$(BIN)/ruff check --quiet python tests bench docs
 	$(BIN)/mypy
 	$(BIN)/stubtest flashgauge._core
 	$(BIN)/pytest tests/test_tidy.py
@@ -36,8 +36,17 @@ test: dev
 	cargo test --release --quiet --locked
 	$(BIN)/pytest
 
+# Random simulated drives against the shadow model, for a minute; SEED=123 make seeds: that one case again.
+seeds:
+	SEEDS_S=60 FIRST_SEED=$${FIRST_SEED:-$$(date +%s)} cargo test --release --quiet --locked --test simdrive_seeds -- --nocapture
+
 e2e: dev
 	$(BIN)/pytest -m slow
+
+# Real drivers and tools on drives that QEMU emulates; 10 minutes at most.
+e2e-nvme: dev
+	scripts/test-machine
+	timeout --kill-after=30 600 $(BIN)/pytest -m machine --durations=10 tests/machine
 
 e2e-full: dev
 	$(BIN)/pytest -m full -s tests/test_full_set.py
@@ -50,6 +59,14 @@ demo: dev
 
 docs: dev
 	$(BIN)/pytest tests/test_docs.py
+
+# From the CSV files in docs/simulated-drive, and those again (minutes).
+docs-plots: dev
+	$(BIN)/python docs/plots.py
+
+docs-data: dev
+	$(BIN)/python docs/data.py
+	$(BIN)/python docs/plots.py
 
 clean:
 	rm -rf target $(VENV)

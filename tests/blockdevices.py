@@ -7,6 +7,7 @@ are taken down again whatever the test did. Where the machine cannot provide the
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -57,6 +58,23 @@ def loop_on(file: Path, *options: str) -> Iterator[str]:
         backing = Path(f"/sys/class/block/{Path(path).name}/loop/backing_file")
         if backing.exists() and backing.read_text().startswith(str(file)):
             subprocess.run(["losetup", "--detach", path], check=True)
+
+
+@contextmanager
+def queue_setting(device: str, name: str, value: str) -> Iterator[Path]:
+    """A setting of the device's queue, and as before afterwards: a loop device keeps it for the next file."""
+    setting = Path(f"/sys/block/{Path(device).name}/queue/{name}")
+    before = setting.read_text()
+    if (chosen := re.search(r"\[(.*)\]", before)) is not None:
+        before = chosen[1]
+    try:
+        setting.write_text(value)
+    except OSError as error:
+        pytest.skip(f"{setting} does not take {value}: {error.strerror}")
+    try:
+        yield setting
+    finally:
+        setting.write_text(before)
 
 
 @contextmanager

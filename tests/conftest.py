@@ -24,6 +24,12 @@ SHORT = ("--set", "point_s=0.05", "--set", "wipc_capacities=0.05", "--set", "max
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of drives to put back go to a folder of the test's own, not to the machine's."""
+    monkeypatch.setenv("FLASHGAUGE_STATE", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """Runs `flashgauge ARGUMENTS...` in an empty folder."""

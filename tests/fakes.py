@@ -9,7 +9,8 @@ from typing import Any
 from flashgauge._core import Histogram
 from flashgauge.disclosure import Disclosure
 from flashgauge.measurement import Direction, Intervals, Measurement
-from flashgauge.rig.base import NoTelemetry, Prepared, Telemetry
+from flashgauge.rig.base import NoTelemetry, Prepared, Telemetry, Tell
+from flashgauge.rig.hostchecks import HostCheck
 from flashgauge.runfolder import DutInfo, HostInfo, Run, RunFolder, now_text
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.steps import IoStep, RoundJudged
@@ -101,13 +102,22 @@ class FakeRig:
     def disclosures(self) -> list[Disclosure]:
         return []
 
-    def purge(self) -> Prepared:
+    def software(self) -> dict[str, str]:
+        return {}
+
+    def purge(self, tell: Tell) -> Prepared:
         self.calls.append("purge")
         return self.prepared
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         self.calls.append(f"cache {'on' if enabled else 'off'}")
         return self.prepared
+
+    def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
+        return ()
+
+    def check(self) -> None:
+        self.calls.append("check")
 
     def close(self) -> None:
         self.calls.append("close")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,23 @@ def test_options_in_the_readme_exist() -> None:
             for option in re.findall(r"(--[a-z-]+)", line)
         }
         assert {option for option in used if option not in shown.stdout} == set()
+
+
+def test_every_parameter_of_a_simulated_drive_is_documented() -> None:
+    document = (ROOT / "docs" / "simulated-drive.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+) \|", document, re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    there_are = {name for preset in preset_names() for name in tomllib.loads(preset_text(preset))}
+    assert there_are - documented == set()
+    assert {name for name in documented if "_" in name} - there_are == set()
+
+
+def test_plots_are_of_the_data_beside_them() -> None:
+    """Each file of data says how it was made, and each plot is shown."""
+    folder = ROOT / "docs" / "simulated-drive"
+    document = (ROOT / "docs" / "simulated-drive.md").read_text()
+    assert {path.name for path in folder.glob("*.csv") if not path.read_text().startswith("# ")} == set()
+    assert {path.name for path in folder.glob("*.svg") if f"simulated-drive/{path.name}" not in document} == set()
 
 
 @pytest.mark.parametrize("name", preset_names())

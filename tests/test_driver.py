@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
+from flashgauge._core import DeviceError
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.driver import MOST_OF_A_KIND, Driver, IoErrorStop
+from flashgauge.driver import CHECK_S, MOST_OF_A_KIND, Driver, IoErrorStop
 from flashgauge.measurement import IoErrors, Measurement
 from flashgauge.rig.base import Prepared
 from flashgauge.runfolder import read_journal, read_run
@@ -83,7 +86,7 @@ def test_purge_and_cache_go_into_the_header_and_their_departures_too(tmp_path: P
     session = FakeSession(lambda number: measurement(1.0))
     loop, rig, observer = driver(path, session, Prepared("not run", (departure,)))
     loop.run(spec())
-    assert rig.calls == ["purge", "cache on"]
+    assert rig.calls == ["check", "purge", "check", "cache on"]
     assert session.idled_s == [5.0]
     run = read_run(path)
     assert (run.purge_method, run.write_cache) == ("not run", "not run")
@@ -157,3 +160,123 @@ def test_an_end_before_the_end_is_recorded(tmp_path: Path, failure: BaseExceptio
     assert kinds(path) == [Kind.INTERRUPTED]
     assert run.disclosures[0].invalidates
     assert len(read_journal(path)[0]) == 2
+
+
+GONE = DeviceError(errno.ENODEV, "the device went away after consent")
+
+
+class LongSession(FakeSession):
+    """Each step takes `looks` looks at its progress, and then its answer comes."""
+
+    def __init__(self, answer: Callable[[int], Measurement | BaseException], looks: int) -> None:
+        super().__init__(answer)
+        self.looks = self.left = looks
+
+    def start(self, *step: Any) -> None:
+        super().start(*step)
+        self.left = self.looks
+
+    def wait(self, timeout_s: float) -> dict[str, Any] | None:
+        self.left -= 1
+        return super().wait(timeout_s) if self.left < 0 else None
+
+
+class ExchangedRig(FakeRig):
+    """The device is another from the look with this number on."""
+
+    def __init__(self, session: FakeSession, at: int) -> None:
+        super().__init__(session)
+        self.at = at
+
+    def check(self) -> None:
+        super().check()
+        if self.calls.count("check") > self.at:
+            raise GONE
+
+
+def exchanged(path: Path, session: FakeSession, at: int) -> Driver:
+    return Driver(ExchangedRig(session, at), run_folder(path), FakeObserver(), gap_limit_ms=1.0)
+
+
+def test_the_device_is_looked_at_before_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flashgauge.driver.CHECK_S", -1.0)
+    session = FakeSession(lambda number: measurement(1.0))
+    loop = exchanged(tmp_path / "run", session, 2)
+    with pytest.raises(DeviceError, match="went away"):
+        loop.run(points(5))
+    assert len(session.started) == 2, "the third step is not begun on another device"
+    assert len(read_journal(tmp_path / "run")[0]) == 2
+    assert read_run(tmp_path / "run").state == "failed"
+
+
+def test_the_look_is_not_older_than_a_second_when_a_step_begins(tmp_path: Path) -> None:
+    """Steps that follow each other share looks; after a pause there is a new one."""
+    session = FakeSession(lambda number: measurement(1.0))
+    loop, rig, _ = driver(tmp_path / "run", session)
+    began_s = time.monotonic()
+    loop.run(points(3))
+    assert 1 <= rig.calls.count("check") <= 1 + (time.monotonic() - began_s) / CHECK_S
+    loop._checked_s -= 1.5
+    before = rig.calls.count("check")
+    loop._check_if_due()
+    loop._check_if_due()
+    assert rig.calls.count("check") == before + 1
+
+
+def test_a_purge_never_runs_on_a_device_that_was_exchanged(tmp_path: Path) -> None:
+    session = FakeSession(lambda number: measurement(1.0))
+    loop = exchanged(tmp_path / "run", session, 0)
+
+    def spec() -> Generator[Step, Measurement | None, None]:
+        yield Purge()
+
+    with pytest.raises(DeviceError, match="went away"):
+        loop.run(spec())
+    assert "purge" not in loop.rig.calls  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("failed_ios", [0, 7])
+def test_an_exchange_within_a_step_ends_the_run_with_its_errors_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed_ios: int
+) -> None:
+    monkeypatch.setattr("flashgauge.driver.CHECK_S", -1.0)
+    errors = (IoErrors("write", errno.EIO, failed_ios, 8),) if failed_ios else ()
+    session = LongSession(lambda number: measurement(1.0, errors=errors), looks=1)
+    loop = exchanged(tmp_path / "run", session, 1)
+    with pytest.raises(OSError, match="failed 7 I/Os .*; the device went away" if failed_ios else "went away"):
+        loop.run(points(5))
+    assert len(session.started) == 1
+    assert len(read_journal(tmp_path / "run")[0]) == 1, "the step that was under way is journaled, with its errors"
+    assert kinds(tmp_path / "run") == [*[Kind.IO_ERRORS] * bool(failed_ios), Kind.INTERRUPTED]
+
+
+def test_a_device_that_went_away_and_answers_nothing_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flashgauge.driver.CHECK_S", -1.0)
+    session = LongSession(lambda number: measurement(1.0), looks=1000)
+    with pytest.raises(DeviceError, match="went away"):
+        exchanged(tmp_path / "run", session, 1).run(points(5))
+    assert read_journal(tmp_path / "run")[0] == []
+
+
+def test_the_look_after_idling_is_part_of_the_idle_time(tmp_path: Path) -> None:
+    class RealTime(FakeSession):
+        def idle(self, seconds: float) -> None:
+            super().idle(seconds)
+            time.sleep(seconds)
+
+    session = RealTime(lambda number: measurement(1.0))
+    session.virtual_time = False
+    loop, rig, _ = driver(tmp_path / "run", session)
+
+    def spec() -> Generator[Step, Measurement | None, None]:
+        yield Measure(STIMULUS, Stop(seconds=1), Label("round", 1))
+        yield Idle(0.3)
+        yield Measure(STIMULUS, Stop(seconds=1), Label("round", 2))
+
+    loop.run(spec())
+    first, rest = session.idled_s
+    assert 0 < first <= 0.2
+    assert 0 <= rest <= 0.1, "what is left when the device has been looked at"
+    assert rig.calls == ["check", "check"], "before the first step, and within the idle time"

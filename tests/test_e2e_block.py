@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import statistics
 import subprocess
 from collections.abc import Callable, Generator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from blockdevices import MIB, BlockTrace, filled, loop_on, tracefs_at
+from blockdevices import MIB, BlockTrace, filled, loop_on, queue_setting, tracefs_at
 from conftest import PATIENCE_S, Cli, disclosure_kinds, one_line, run_cli, run_json, start_cli
 from flashgauge.driver import Driver
 from flashgauge.measurement import Measurement
@@ -238,6 +239,33 @@ def test_device_is_never_idle_between_20_steps_by_the_kernels_own_record(tmp_pat
     assert statistics.median(own) < GAP_LIMIT_NS
 
 
+@pytest.mark.clause("6.1")
+@pytest.mark.parametrize(("nomerges", "merged"), [("0", True), ("2", False)])
+def test_the_cure_for_merging_keeps_the_size_that_was_asked_for(
+    tmp_path: Path, loop_device: str, nomerges: str, merged: bool
+) -> None:
+    """By the kernel's own record: why a run with sequential I/O discloses that merging is on."""
+    rig = open_rig(parse_target(loop_device), SessionNeeds(1, 32, MIB, 1), Path(loop_device).name)
+    try:
+        with (
+            queue_setting(loop_device, "nomerges", nomerges),
+            tracefs_at(tmp_path / "trace") as tracefs,
+            BlockTrace(tracefs, loop_device) as trace,
+        ):
+            stimulus = Stimulus("sequential", ((4096, 1),), 0, 1, 32)
+            rig.session.start(stimulus.to_json(), Stop(ios=1009).to_json(), 10**9, True)
+            while rig.session.wait(0.1) is None:
+                pass
+            sizes = [sectors * 512 for _, change, sectors in trace.requests() if change > 0]
+            assert trace.lost() == 0
+            found = {check.name: check.advice for check in rig.host_checks(True)}
+    finally:
+        rig.close()
+    assert sum(sizes) == 1009 * 4096
+    assert (max(sizes) > 4096) == merged
+    assert bool(found.get("merging")) == merged
+
+
 class Lines:
     """A run under way that tells of its steps as JSON lines."""
 
@@ -348,3 +376,72 @@ def test_file_that_vanishes_before_the_run(tmp_path: Path, cli: Cli) -> None:
     line = one_line(cli("run", "iops", f"file:{tmp_path}/gone.bin", "--out", "run"), 2)
     assert "no such file" in line
     assert not (tmp_path / "run").exists()
+
+
+def changed_while_running(tmp_path: Path, device: str, changes: Callable[[], object]) -> str:
+    """Start a run, change what the device is in the middle of a step; returns the error line. The step under way is
+    journaled if it ended by itself; what follows is not begun."""
+    values = settings(LIGHT | ZRAM_SETTINGS | {"point_s": "2.5"})
+    arguments = ("run", "iops", device, "--consent", Path(device).name, *values, "--json", "--out", "run")
+    process = start_cli(tmp_path, *arguments)
+    try:
+        lines = Lines(process)
+        lines.until(lambda event: event["event"] == "step" and event["label"]["round"] == 1)
+        changes()
+        result = lines.end()
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+    line = one_line(result, 1)
+    run = run_json(tmp_path / "run")
+    assert run["state"] == "failed"
+    assert line.removeprefix("flashgauge: ") in run["error"]
+    entries, torn = read_journal(tmp_path / "run")
+    assert not torn
+    # One step for the pre-conditioning, one that was told of, and at most the one that was under way and another.
+    assert 2 <= len(entries) <= 4
+    assert all(entry.measurement.stop_reason == "complete" for entry in entries)
+    os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    print(line)
+    return line
+
+
+def test_device_that_changes_its_size_within_a_step_ends_the_run(tmp_path: Path, loop_device: str) -> None:
+    """As a namespace that is resized, or a medium exchanged: what is measured is no longer what was consented to."""
+
+    def grow() -> None:
+        os.truncate(tmp_path / "disk.img", 160 * MIB)
+        subprocess.run(["losetup", "--set-capacity", loop_device], check=True)
+
+    line = changed_while_running(tmp_path, loop_device, grow)
+    assert f"not the device consented to (size_bytes was {128 * MIB}, is {160 * MIB})" in line
+
+
+def test_path_that_is_given_to_another_device_ends_the_run_and_spares_that(tmp_path: Path, loop_device: str) -> None:
+    """A renumbered drive: its old name leads to another one now. The run holds its own drive open, and never writes to
+    what came to its name."""
+    node = tmp_path / "drive"
+    os.mknod(node, 0o600 | stat.S_IFBLK, os.stat(loop_device).st_rdev)
+    with loop_on(filled(tmp_path / "other.img", 128 * MIB)) as other:
+        before = Path(other).read_bytes()
+
+        def renumber() -> None:
+            os.mknod(tmp_path / "new", 0o600 | stat.S_IFBLK, os.stat(other).st_rdev)
+            (tmp_path / "new").rename(node)
+
+        values = settings(LIGHT | ZRAM_SETTINGS | {"point_s": "2.5"})
+        name = Path(loop_device).name
+        process = start_cli(tmp_path, "run", "iops", str(node), "--consent", name, *values, "--json", "--out", "run")
+        try:
+            lines = Lines(process)
+            lines.until(lambda event: event["event"] == "step" and event["label"]["round"] == 1)
+            renumber()
+            line = one_line(lines.end(), 1)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert "not the device consented to (" in line
+        assert "major_minor was" in line
+        assert Path(other).read_bytes() == before

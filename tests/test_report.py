@@ -483,7 +483,22 @@ def test_exported_data(good: tuple[Path, Truth, Report], tmp_path: Path) -> None
     rounds = frame.filter(pl.col("purpose") == "round")
     found = {(r["round"], r["read_percent"], r["block_bytes"]): r["iops"] for r in rounds.iter_rows(named=True)}
     assert found == truth.iops
-    units = {"ns", "ios", "bytes", "percent", "w", "c", "s", "iops", "sequence", "purpose", "round", "kind", "reason"}
+    units = {
+        "ns",
+        "ios",
+        "bytes",
+        "percent",
+        "w",
+        "j",
+        "c",
+        "s",
+        "iops",
+        "sequence",
+        "purpose",
+        "round",
+        "kind",
+        "reason",
+    }
     units |= {"number", "count", "depth"}  # of a label
     assert {name.rsplit("_", 1)[-1] for name in frame.columns} <= units
     intervals = pl.read_parquet(files[1])

@@ -79,7 +79,7 @@ def demand() -> LineFigure:
     for marker, threads in enumerate((1, 2, 4, 6, 8, 16, 32)):
         oio = threads * np.array([1, 2, 4, 6, 8, 16, 32])
         iops = 480_000 * oio / (oio + 40 + 2 * threads)
-        color = palette.count_color(threads)
+        color = palette.block_color(threads * 1024)
         lines.append(
             Series(f"T{threads}", tuple(iops.tolist()), tuple((oio / iops * 1e3).tolist()), color, marker=marker)
         )
@@ -111,7 +111,7 @@ def bars(categories: int = 3, series: int = 2, **changes: Any) -> Bars:
 def cpu(values: Any = None) -> Columns3D:
     names = tuple(str(n) for n in (1, 2, 4, 6, 8, 16, 32))
     found = values or tuple(tuple(min(100.0, 0.02 * (i + 1) * (j + 1) ** 3) for j in range(7)) for i in range(7))
-    colors = tuple(palette.count_color(int(name)) for name in names)
+    colors = tuple(palette.block_color(int(name) * 1024) for name in names)
     return Columns3D("CPU", "Threads", "Queue depth", "CPU use (%)", "cpu_percent", names, names, found, colors)
 
 

@@ -6,7 +6,10 @@ import errno
 import fcntl
 import os
 import shutil
+import statistics
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +18,9 @@ import pytest
 
 from flashgauge._core import DeviceError, Session, TargetError
 from flashgauge.disclosure import Kind, is_valid_pts_result
-from flashgauge.rig import block, identify, purge, safety
-from flashgauge.rig.base import Rig, SessionNeeds
+from flashgauge.rig import block, identify, keeper, purge, purge_discard, safety
+from flashgauge.rig import held as held_module
+from flashgauge.rig.base import Prepared, Rig, SessionNeeds
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.target import parse_target
 
@@ -131,7 +135,7 @@ def test_the_engines_own_session_opens_it(loop: str) -> None:
         with pytest.raises(OSError, match="busy") as error:
             os.open(loop, os.O_RDONLY | os.O_EXCL)
         assert error.value.errno == errno.EBUSY
-        assert rig.purge().disclosures[0].kind is Kind.PURGE_BY_DISCARD
+        assert rig.purge(print).disclosures[0].kind is Kind.PURGE_BY_DISCARD
     finally:
         rig.close()
     os.close(os.open(loop, os.O_RDONLY | os.O_EXCL))
@@ -239,7 +243,7 @@ def test_device_open_for_writing_is_refused(loop: str) -> None:
 def test_signature_is_refused(loop: str) -> None:
     with Path(loop).open("r+b") as device:
         device.seek(512)
-        device.write(b"LABELONE")
+        device.write(b"LABELONE" + bytes(16) + b"LVM2 001")
     assert f"{Path(loop).name}: LVM" in refused(loop)
 
 
@@ -269,20 +273,29 @@ def test_file_target_on_a_block_device_is_sent_to_the_right_form(loop: str) -> N
 def test_purge_discards_while_the_session_holds_the_device(loop: str) -> None:
     rig = open_block(loop, Path(loop).name)
     try:
-        prepared = rig.purge()
+        prepared = rig.purge(print)
     finally:
         rig.close()
-    assert prepared.state == "discard of the whole device (BLKDISCARD)"
+    assert prepared.state == (
+        "discard of the whole device (BLKDISCARD); verified: the old data is gone from 64 of 64 samples (64 zeros)"
+    )
     assert [(item.kind, item.clause, item.invalidates) for item in prepared.disclosures] == [
         (Kind.PURGE_BY_DISCARD, "3.2", False)
     ]
     assert Path(loop).read_bytes() == bytes(16 * MIB)  # a loop device punches its file; others promise nothing
 
 
+def purged(path: str, method: str = "auto") -> Prepared:
+    """Purge without a session."""
+    device = identify.find_block(path)
+    kept = keeper.Keeper(device, identify.identity(device))
+    return purge.run(purge.choose(device, method), device, lambda: None, kept, print)
+
+
 @pytest.mark.clause("3.2")
 def test_purge_in_several_calls_reaches_the_end(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purge, "CHUNK_BYTES", 7 * MIB)
-    purge.discard_device(identify.find_block(loop))
+    monkeypatch.setattr(purge_discard, "CHUNK_BYTES", 7 * MIB)
+    purged(loop)
     assert Path(loop).read_bytes() == bytes(16 * MIB)
 
 
@@ -294,19 +307,44 @@ def test_purge_that_fails(loop: str, monkeypatch: pytest.MonkeyPatch, code: int)
 
     monkeypatch.setattr(fcntl, "ioctl", fails)
     if code == errno.EIO:
-        with pytest.raises(DeviceError, match=f"{loop}: discard: Input/output error"):
-            purge.discard_device(identify.find_block(loop))
+        with pytest.raises(DeviceError, match=f"{loop}: discard: Input/output error; choose another --purge, or none"):
+            purged(loop)
         return
-    prepared = purge.discard_device(identify.find_block(loop))
+    prepared = purged(loop)
     assert prepared.state == "not run (the device takes no discard)"
     assert [(item.kind, item.clause) for item in prepared.disclosures] == [(Kind.PURGE_NOT_RUN, "3.2")]
     assert not is_valid_pts_result(list(prepared.disclosures))
 
 
 @pytest.mark.clause("3.2")
+def test_a_discard_that_does_nothing_is_found_out(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "ioctl", lambda *_: 0)
+    with pytest.raises(DeviceError, match="discard left 64 of 64 samples as they were: the drive is not purged"):
+        purged(loop)
+
+
+@pytest.mark.clause("3.2")
 def test_device_without_discard_is_not_purged(tmp_path: Path) -> None:
     device = identify.BlockDevice("/dev/none", "/dev/none", tmp_path, identify.Roots())
-    assert purge.discard_device(device).disclosures[0].kind is Kind.PURGE_NOT_RUN
+    choice = purge.choose(device)
+    assert (choice.method, choice.reason) == (None, "the device takes no discard")
+    kept = keeper.Keeper(device, identify.identity(device))
+    prepared = purge.run(choice, device, lambda: None, kept, print)
+    assert prepared.disclosures[0].kind is Kind.PURGE_NOT_RUN
+
+
+@pytest.mark.clause("3.2")
+def test_purge_none_is_disclosed_and_leaves_everything(loop: str) -> None:
+    prepared = purged(loop, "none")
+    assert prepared.state == "not run (as asked for with --purge none)"
+    assert not is_valid_pts_result(prepared.disclosures)
+    assert Path(loop).read_bytes()[: len(PATTERN)] == PATTERN
+
+
+@pytest.mark.parametrize("method", ["nvme-format", "ata-security-erase", "scsi-format"])
+def test_a_drives_method_is_refused_for_what_is_no_drive(loop: str, method: str) -> None:
+    with pytest.raises(TargetError, match=f"--purge {method} cannot be used: no (NVMe|ATA|SCSI) drive"):
+        open_rig(parse_target(loop), NEEDS, Path(loop).name, purge_method=method)
 
 
 @pytest.mark.usefixtures("held")
@@ -337,7 +375,7 @@ def test_device_exchanged_during_the_run_is_not_purged(
     try:
         monkeypatch.setattr(identify, "find_block", gone)
         with pytest.raises(DeviceError, match="went away after consent"):
-            rig.purge()
+            rig.purge(print)
     finally:
         rig.close()
     assert Path(loop).read_bytes()[: len(PATTERN)] == PATTERN
@@ -371,8 +409,105 @@ def test_memory_device_made_for_the_test() -> None:
         try:
             assert rig.dut.logical_block_bytes == 4096
             assert "stands for memory" in rig.disclosures()[0].message
-            assert rig.purge().disclosures[0].kind is Kind.PURGE_BY_DISCARD
+            assert rig.purge(print).disclosures[0].kind is Kind.PURGE_BY_DISCARD
         finally:
             rig.close()
     finally:
         (control / "hot_remove").write_text(number)
+
+
+def test_a_look_at_the_device_takes_no_longer_than_a_gap_may(loop: str) -> None:
+    """The driver looks while the step before is under way, or when the device is idle anyway."""
+    rig = open_block(loop, Path(loop).name)
+    try:
+        times_s = []
+        for _ in range(200):
+            began_s = time.perf_counter()
+            rig.check()
+            times_s.append(time.perf_counter() - began_s)
+    finally:
+        rig.close()
+    print(f"a look takes {statistics.median(times_s) * 1e6:.0f} us, the longest {max(times_s) * 1e6:.0f} us")
+    assert statistics.median(times_s) < 1e-3
+
+
+@pytest.mark.usefixtures("held")
+def test_device_that_changed_its_size_is_found(loop: str, tmp_path: Path) -> None:
+    rig = open_block(loop, Path(loop).name)
+    try:
+        os.truncate(tmp_path / "disk.img", 20 * MIB)
+        tool("losetup", "--set-capacity", loop)
+        with pytest.raises(DeviceError, match=f"size_bytes was {16 * MIB}, is {20 * MIB}"):
+            rig.check()
+        with pytest.raises(DeviceError, match="size_bytes was"):
+            rig.purge(print)
+    finally:
+        rig.close()
+    assert Path(loop).read_bytes()[: len(PATTERN)] == PATTERN
+
+
+@pytest.mark.usefixtures("held")
+def test_medium_exchanged_under_the_open_descriptor_is_found(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel gives a drive a new number with each medium; the path and all else may be as before."""
+    rig = open_block(loop, Path(loop).name)
+    real_ioctl, asked = fcntl.ioctl, []
+
+    def ioctl(descriptor: int, request: int, *arguments: bytes) -> object:
+        answer = real_ioctl(descriptor, request, *arguments)
+        assert isinstance(answer, bytes)
+        asked.append(request)
+        return (int.from_bytes(answer, sys.byteorder) + 1).to_bytes(8, sys.byteorder)
+
+    try:
+        rig.check()
+        monkeypatch.setattr(fcntl, "ioctl", ioctl)
+        with pytest.raises(DeviceError, match="the drive or its medium was exchanged; start again"):
+            rig.check()
+        assert asked == [held_module.BLKGETDISKSEQ]
+    finally:
+        rig.close()
+
+
+@pytest.mark.parametrize("code", [errno.ENOTTY, errno.EINVAL])
+def test_kernel_without_numbers_of_media_is_no_exchange(loop: str, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def none(*_: object) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "ioctl", none)
+    cleared = safety.clear(identify.find_block(loop), loop, Path(loop).name, MIB)
+    held_module.Held(cleared).close()
+
+
+@pytest.mark.usefixtures("held")
+def test_claim_of_a_passing_look_is_waited_out(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`flashgauge devices`, typed by somebody else, claims each free device for some microseconds."""
+    real_block, tries = HeldSession.block, []
+
+    def once_busy(*arguments: object) -> object:
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise DeviceError(errno.EBUSY, "busy")
+        return real_block(*arguments)
+
+    monkeypatch.setattr(HeldSession, "block", once_busy)
+    open_block(loop, Path(loop).name).close()
+    assert len(tries) == 2
+
+
+@pytest.mark.usefixtures("held")
+def test_device_mounted_in_another_namespace_is_refused(loop: str, tmp_path: Path) -> None:
+    """As in a container: this namespace's own table does not have it."""
+    tool("mkfs.ext4", "-q", loop)
+    point = tmp_path / "inside"
+    point.mkdir()
+    script = 'mount "$1" "$2" && echo mounted && read -r _'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", loop, str(point)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != b"mounted\n":
+            pytest.skip("no mount namespaces here")
+        assert not os.path.ismount(point)
+        text = refused(loop)
+        process.communicate(b"\n")
+    assert f"mounted ({loop} at {point}): umount first" in text
+    open_block(loop, Path(loop).name).close()

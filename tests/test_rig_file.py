@@ -16,7 +16,7 @@ import pytest
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.disclosure import Kind, is_valid_pts_result
 from flashgauge.rig import file as file_rig
-from flashgauge.rig import purge
+from flashgauge.rig import purge_discard
 from flashgauge.rig.base import SessionNeeds
 from flashgauge.rig.file import FileRig
 from flashgauge.rig.identify import Roots
@@ -103,7 +103,7 @@ def test_purge_frees_the_blocks_of_the_range_only(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(b"x" * 6 * MIB)
     with opened(f"file:{path}?size=4MiB", "t.bin") as rig:
-        prepared = rig.purge()
+        prepared = rig.purge(print)
     assert path.stat().st_blocks * 512 >= 6 * MIB  # freed and reserved again: the run cannot be short of space
     data = path.read_bytes()
     assert len(data) == 6 * MIB
@@ -118,7 +118,7 @@ def test_purge_frees_the_blocks_of_the_range_only(tmp_path: Path) -> None:
 def test_purge_that_the_file_system_cannot_do_is_disclosed() -> None:
     # Files of /proc know no fallocate: nothing is changed here, of anyone's.
     with Path("/proc/self/comm").open("r+b", buffering=0) as file:
-        prepared = purge.punch_file(file.fileno(), "comm", 4096)
+        prepared = purge_discard.punch_file(file.fileno(), "comm", 4096)
     assert prepared.state.startswith("not run (the file system cannot")
     assert [(item.kind, item.clause) for item in prepared.disclosures] == [(Kind.PURGE_NOT_RUN, "3.2")]
     assert not is_valid_pts_result(list(prepared.disclosures))
@@ -129,7 +129,7 @@ def test_purge_that_fails_is_an_error() -> None:
     reader, writer = os.pipe()
     try:
         with pytest.raises(DeviceError) as error:
-            purge.punch_file(writer, "pipe", 4096)
+            purge_discard.punch_file(writer, "pipe", 4096)
         assert error.value.errno == errno.ESPIPE
     finally:
         os.close(reader)
@@ -283,8 +283,8 @@ def test_replaced_file_is_not_purged(tmp_path: Path) -> None:
     with opened(f"file:{path}?size=4MiB") as rig:
         path.unlink()
         with pytest.raises(DeviceError, match="start again"):
-            rig.purge()
+            rig.purge(print)
         path.write_bytes(b"y" * 4 * MIB)
         with pytest.raises(DeviceError, match="replaced or shortened"):
-            rig.purge()
+            rig.purge(print)
         assert path.read_bytes() == b"y" * 4 * MIB

@@ -12,78 +12,9 @@ import pytest
 
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.rig import identify, safety
-from flashgauge.rig.identify import BlockDevice, Roots
-from flashgauge.rig.safety import Facts
-
-MIB = 1 << 20
-
-
-class Tree:
-    """A machine with two idle disks of 16 MiB: sda (sda1, sda2) with serial S-1, and sdb with its own root on sdb1."""
-
-    def __init__(self, root: Path) -> None:
-        self.roots = Roots(root / "sys", root / "proc", root / "dev", root / "run", root / "etc")
-        for folder in ("sys/class/block", "proc/self", "dev", "run", "etc"):
-            (root / folder).mkdir(parents=True)
-        self.disk("sda", "8:0", "S-1")
-        self.part("sda", "sda1", "8:1")
-        self.part("sda", "sda2", "8:2")
-        self.disk("sdb", "8:16", "S-2")
-        self.part("sdb", "sdb1", "8:17")
-        self.mount("8:17", "/", "/dev/sdb1")
-        self.write("proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n")
-
-    def write(self, path: str, text: str | bytes) -> Path:
-        file = self.roots.sys.parent / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return file
-
-    def _device(self, where: str, name: str, major_minor: str) -> None:
-        self.write(f"{where}/dev", f"{major_minor}\n")
-        self.write(f"{where}/size", f"{16 * MIB // 512}\n")
-        self.write(f"{where}/ro", "0\n")
-        (self.roots.sys.parent / where / "holders").mkdir()
-        (self.roots.sys / "class/block" / name).symlink_to(self.roots.sys.parent / where)
-        os.truncate(self.write(f"dev/{name}", b""), 16 * MIB)
-
-    def disk(self, name: str, major_minor: str, serial: str | None, place: str = "pci0000:00/ata1/block") -> None:
-        where = f"sys/devices/{place}/{name}"
-        self._device(where, name, major_minor)
-        if serial is not None:
-            self.write(f"{where}/device/vpd_pg80", b"\0\x80" + len(serial).to_bytes(2, "big") + serial.encode())
-            self.write(f"{where}/device/model", "TESTDISK\n")
-
-    def part(self, disk: str, name: str, major_minor: str) -> None:
-        self._device(f"sys/devices/pci0000:00/ata1/block/{disk}/{name}", name, major_minor)
-        self.write(f"sys/devices/pci0000:00/ata1/block/{disk}/{name}/partition", "1\n")
-
-    def mapping(self, name: str, major_minor: str, *members: str) -> None:
-        """A dm or md device on `members`, with the links the kernel makes both ways."""
-        self.disk(name, major_minor, None, "virtual/block")
-        for member in members:
-            folder = (self.roots.sys / "class/block" / member).resolve()
-            (folder / "holders" / name).mkdir()
-            slaves = self.roots.sys / f"devices/virtual/block/{name}/slaves"
-            slaves.mkdir(exist_ok=True)
-            (slaves / member).symlink_to(folder)
-
-    def mount(self, major_minor: str, point: str, source: str, kind: str = "ext4", options: str = "rw") -> None:
-        with (self.roots.proc / "self/mountinfo").open("a") as file:
-            file.write(f"30 1 {major_minor} / {point} rw,relatime shared:1 - {kind} {source} {options}\n")
-
-    def device(self, name: str = "sda") -> BlockDevice:
-        path = str(self.roots.dev / name)
-        return BlockDevice(path, path, (self.roots.sys / "class/block" / name).resolve(), self.roots)
-
-    def refusal(self, name: str = "sda") -> str:
-        """The refusal's text; fails the test when there is none, or when consent would lift it."""
-        device = self.device(name)
-        with pytest.raises(TargetError) as refused:
-            safety.clear(device, "target", identify.consent_name(device)[0], MIB)
-        assert ": refused: " in str(refused.value)
-        assert "\n" not in str(refused.value)
-        return str(refused.value)
+from flashgauge.rig.safety import Facts, Refusal
+from flashgauge.rig.uses import read_uses
+from trees import MIB, Tree
 
 
 @pytest.fixture
@@ -96,7 +27,7 @@ def test_idle_disk_with_consent_passes(tree: Tree) -> None:
     assert cleared.dut.serial == "S-1"
     assert cleared.dut.capacity_bytes == 16 * MIB
     assert cleared.identity.major_minor == "8:0"
-    assert safety.refusals(safety.gather(tree.device())) == []
+    assert safety.refusals(safety.gather(tree.device(), read_uses(tree.roots))) == []
 
 
 def test_idle_partition_with_the_disks_serial_passes(tree: Tree) -> None:
@@ -165,6 +96,59 @@ def test_root_on_overlay_is_followed_to_its_layers(tree: Tree) -> None:
     assert "root is on it (sda)" in tree.refusal()
 
 
+NVMET = "sys/kernel/config/nvmet/subsystems/testnqn/namespaces/1"
+
+
+@pytest.mark.parametrize("name", ["sda", "sda1", "sda2"])
+def test_device_exported_to_other_machines_is_refused(tree: Tree, name: str) -> None:
+    """The kernel's NVMe target holds what it exports, but not exclusively."""
+    tree.write(f"{NVMET}/device_path", "/dev/sda2\n")
+    tree.write(f"{NVMET}/enable", "1\n")
+    assert "exported to other machines (/dev/sda2): take it out of that target first" in tree.refusal(name)
+    tree.write(f"{NVMET}/enable", "0\n")
+    safety.clear(tree.device(name), "target", "S-1", MIB)
+
+
+def second_path(tree: Tree, serial: str, wwid: str | None = "naa.5") -> None:
+    """sdc (sdc1 mounted): the drive that sda is, by another cable, if serial and wwid say so."""
+    tree.disk("sdc", "8:32", serial, "pci0000:00/ata1/block")
+    tree.part("sdc", "sdc1", "8:33")
+    tree.mount("8:33", "/data", "/dev/sdc1")
+    tree.write("sys/devices/pci0000:00/ata1/block/sda/device/wwid", "naa.5\n")
+    if wwid is not None:
+        tree.write("sys/devices/pci0000:00/ata1/block/sdc/device/wwid", f"{wwid}\n")
+
+
+@pytest.mark.parametrize("name", ["sda", "sda1"])
+def test_drive_mounted_by_its_other_path_is_refused(tree: Tree, name: str) -> None:
+    second_path(tree, "S-1")
+    assert "mounted (/dev/sdc1 at /data)" in tree.refusal(name)
+
+
+@pytest.mark.parametrize(("serial", "wwid"), [("S-9", "naa.5"), ("S-1", "naa.6"), ("S-1", None)])
+def test_another_drive_with_one_identifier_in_common_is_no_other_path(
+    tree: Tree, serial: str, wwid: str | None
+) -> None:
+    second_path(tree, serial, wwid)
+    safety.clear(tree.device(), "target", "S-1", MIB)
+
+
+def test_drive_held_by_multipath_on_its_other_path_is_refused(tree: Tree) -> None:
+    second_path(tree, "S-1")
+    (tree.roots.proc / "self/mountinfo").write_text("")
+    tree.mapping("dm-0", "252:0", "sdc")
+    text = tree.refusal()
+    assert "held (sdc by dm-0): take that device down first" in text
+    assert "multipath" in text
+
+
+def test_removable_drive_whose_kernel_hides_a_change_of_medium_is_refused(tree: Tree) -> None:
+    tree.write("sys/devices/pci0000:00/ata1/block/sda/removable", "1\n")
+    assert "its medium can be exchanged, and this kernel would not tell: use Linux 5.15" in tree.refusal()
+    tree.write("sys/devices/pci0000:00/ata1/block/sda/diskseq", "11\n")
+    safety.clear(tree.device(), "target", "S-1", MIB)
+
+
 @pytest.mark.parametrize("name", ["sda", "sda1"])
 def test_active_swap_is_refused(tree: Tree, name: str) -> None:
     tree.write("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n/swap.img file 1 0 -3\n")
@@ -221,8 +205,8 @@ def test_host_managed_zones_are_refused(tree: Tree) -> None:
 
 MD = bytes.fromhex("fc4e2ba9")
 SIGNATURES = [
-    ("LVM", 512, b"LABELONE"),
-    ("LVM", 1536, b"LABELONE"),
+    ("LVM", 512, b"LABELONE" + bytes(16) + b"LVM2 001"),
+    ("LVM", 1536, b"LABELONE" + bytes(16) + b"LVM2 001"),
     ("md", 0, MD),
     ("md", 4096, MD),
     ("md", 16 * MIB - 8192, MD),
@@ -233,6 +217,10 @@ SIGNATURES = [
     ("bcache", 4096 + 24, bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")),
     ("LUKS", 0, b"LUKS\xba\xbe\0\2"),
     ("LUKS", 16384, b"SKUL\xba\xbe"),
+    ("bcachefs", 4096 + 24, bytes.fromhex("c68573f666ce90a9d96a60cf803df7ef")),
+    ("Ceph BlueStore", 0, b"bluestore block device\n"),
+    ("Oracle ASM", 32, b"ORCLDISK"),
+    ("VMFS", 1 << 20, b"\x0d\xd0\x01\xc0"),
     ("ZFS", 131072 + 5 * 1024, (0x00BAB10C).to_bytes(8, "little")),
     ("ZFS", 16 * MIB - 262144 + 131072, (0x00BAB10C).to_bytes(8, "big")),
 ]
@@ -247,6 +235,20 @@ def test_member_signature_is_refused(tree: Tree, kind: str, offset: int, magic: 
     assert f"sda2: {kind}" in tree.refusal("sda2")
     # The sibling would not be lost, and nothing uses it now.
     safety.clear(tree.device("sda1"), "/dev/sda1", "S-1", MIB)
+
+
+def test_member_signature_may_be_consented_to(tree: Tree) -> None:
+    with (tree.roots.dev / "sda2").open("r+b") as file:
+        file.seek(512)
+        file.write(b"LABELONE" + bytes(16) + b"LVM2 001")
+    assert "or add --consent-signatures" in tree.refusal()
+    cleared = safety.clear(tree.device(), "target", "S-1", MIB, consent_signatures=True)
+    assert cleared.signatures == ("sda2: LVM",)
+    with pytest.raises(TargetError, match="to consent add --consent S-1"):
+        safety.clear(tree.device(), "target", None, MIB, consent_signatures=True)
+    tree.mapping("dm-0", "252:0", "sda2")
+    with pytest.raises(TargetError, match="refused: held"):
+        safety.clear(tree.device(), "target", "S-1", MIB, consent_signatures=True)
 
 
 def test_signature_of_the_disk_refuses_its_partitions(tree: Tree) -> None:
@@ -276,14 +278,15 @@ def test_claim_of_the_kernel_is_refused(tree: Tree, monkeypatch: pytest.MonkeyPa
     assert "the kernel holds it exclusively" in tree.refusal()
 
 
-FIELDS: dict[str, tuple[str, ...] | bool | int | str] = {
-    **dict.fromkeys(("root", "mounted", "swaps", "holders", "pools", "loops", "writers"), ("x",)),
+FIELDS: dict[str, tuple[str, ...] | bool | int | Refusal] = {
+    **dict.fromkeys(("root", "mounted", "swaps", "holders", "pools", "loops", "exports", "writers"), ("x",)),
     "signatures": ("x",),
     "read_only": ("x",),
     "host_managed": True,
     "claimed": True,
     "size_bytes": 0,
-    "unreadable": "no permission",
+    "unwatched": True,
+    "unreadable": Refusal("permission", "no permission"),
 }
 
 
@@ -294,6 +297,12 @@ def test_each_fact_alone_refuses() -> None:
     assert {*FIELDS, "label"} == set(Facts.__dataclass_fields__)
     for name, value in FIELDS.items():
         assert len(safety.refusals(replace(free, **{name: value}))) == 1  # type: ignore[arg-type]
+
+
+def test_consent_to_signatures_lifts_no_other_refusal() -> None:
+    for name, value in FIELDS.items():
+        facts = replace(Facts("disk", MIB), **{name: value})  # type: ignore[arg-type]
+        assert bool(safety.refusals(facts, True)) == (name != "signatures")
 
 
 def test_all_reasons_are_named_at_once() -> None:

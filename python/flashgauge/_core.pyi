@@ -95,7 +95,7 @@ class Session:
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
         """The step's raw measurement (fields of `flashgauge.measurement.Measurement`, histograms as `Histogram`),
-        or None when `timeout_s` passed first.
+        or None when `timeout_s` passed first. `conditions`: fields of `HostUsage` that the drive itself knows, or None.
 
         Releases the GIL. Raises KeyboardInterrupt on Ctrl-C and DeviceError when the device failed.
         """
@@ -108,6 +108,16 @@ class Session:
 
     def set_write_cache(self, enabled: bool) -> None:
         """Simulated drive: switch the volatile write cache. Raises TargetError elsewhere."""
+
+    def trim(self, lba: int, range_bytes: int) -> None:
+        """Simulated drive: the host needs the range from sector `lba` on no longer; its whole 4 KiB units are unmapped.
+
+        Raises TargetError for a range beyond the end, and elsewhere.
+        """
+
+    def power_loss(self) -> None:
+        """Simulated drive opened with track_data: after a drain, power is lost and comes back; what a volatile cache
+        held is lost. Raises TargetError elsewhere."""
 
     def close(self) -> None:
         """Stop and drain all threads. Safe to call twice."""

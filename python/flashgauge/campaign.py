@@ -17,12 +17,10 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from flashgauge.execute import RequestError, RunRequest, check_folder
-from flashgauge.rig.target import parse_target
 from flashgauge.runfolder import DutInfo, RunFolderError, read_run, sync_folder
 from flashgauge.spec.parameters import DeviceClass, changed, table
 from flashgauge.spec.registry import TESTS
@@ -43,7 +41,8 @@ class Campaign:
 
     def to_json(self) -> dict[str, Any]:
         # Consent is given once and never stored: a campaign is resumed by who may destroy the data.
-        request = {**asdict(self.request), "test": None, "out": None, "consent": None}
+        not_stored = {"test": None, "out": None, "consent": None, "consent_signatures": False}
+        request = {**asdict(self.request), **not_stored}
         return {**asdict(self), "request": request}
 
     @classmethod
@@ -55,13 +54,6 @@ class Campaign:
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("target, tests and settings are texts")
         return cls(**{**data, "tests": tuple(data["tests"]), "request": request})
-
-
-def default_folder(target: str) -> Path:
-    """runs/campaign-TARGET-TIME."""
-    parsed = parse_target(target)
-    name = parsed.path if parsed.kind == "sim" else Path(parsed.path).name
-    return Path("runs") / f"campaign-{name}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
 
 
 def named_tests(names: Sequence[str]) -> tuple[str, ...]:

@@ -28,6 +28,9 @@ class Kind(StrEnum):
     SHARES_OFF = "shares_off"
     NO_OPERATING_POINT = "no_operating_point"
     MIXED_DEVICES = "mixed_devices"
+    HOST_CONDITIONS = "host_conditions"
+    FAULTS_INJECTED = "faults_injected"
+    THERMAL_THROTTLING = "thermal_throttling"
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Any, Protocol
 
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.measurement import Direction, Intervals, IoErrors, Measurement
+from flashgauge.measurement import Direction, HostUsage, Intervals, IoErrors, Measurement
 from flashgauge.rig.base import Prepared, Rig
 from flashgauge.runfolder import RunFolder, now_text
 from flashgauge.spec.registry import Spec
@@ -25,6 +26,10 @@ from flashgauge.steps import Disclose, Idle, IoStep, Label, Measure, Preconditio
 MOST_OF_A_KIND = 10
 INTERVAL_NS = 1_000_000_000
 PROGRESS_S = 0.1
+# How long it may be since the device was seen to be the one consented to, when a step begins; and how often it is
+# looked at while a step runs. A look takes less than a millisecond, and the step before is still under way then.
+CHECK_S = 1.0
+LOOK_BEFORE_END_S = 0.1  # of an idle time
 
 
 class Observer(Protocol):
@@ -72,6 +77,7 @@ class Driver:
         self._loaded = False
         self._idle_ns = 0
         self._ended_s = 0.0
+        self._checked_s = -inf
         self._told: Counter[Kind] = Counter()
 
     def run(self, spec: Spec, begin: Callable[[], None] = lambda: None) -> Any:
@@ -90,7 +96,7 @@ class Driver:
             self._end("interrupted", "interrupted by the operator")
             raise
         except BaseException as error:
-            self._end("failed", str(error))
+            self._end("failed", (isinstance(error, OSError) and error.strerror) or str(error))
             raise
 
     def _run(self, spec: Spec) -> Any:
@@ -105,7 +111,7 @@ class Driver:
                 case Precondition() | Measure():
                     answer = self._measure(step)
                 case Purge():
-                    self._prepare("purge", "purge_method", self.rig.purge)
+                    self._prepare("purge", "purge_method", partial(self.rig.purge, self._tell_purge))
                 case SetWriteCache(enabled=enabled):
                     asked = f"write cache {'on' if enabled else 'off'}"
                     self._prepare(asked, "write_cache", partial(self.rig.set_write_cache, enabled))
@@ -122,10 +128,14 @@ class Driver:
             self.rig.session.idle(0.0)  # The step before may still be kept loaded.
             self._loaded = False
         self._settle()
+        self._check()
         self.observer.preparing(what)
         prepared = act()
         self.folder.update(**{field: prepared.state})
         self._disclose(*prepared.disclosures)
+
+    def _tell_purge(self, what: str) -> None:
+        self.observer.preparing(f"purge: {what}")
 
     def _idle(self, seconds: float) -> None:
         """The host sends nothing. The time runs from the end of the step before: what is written to the journal
@@ -133,34 +143,72 @@ class Driver:
         self._settle()
         session = self.rig.session
         passed_s = 0.0 if session.virtual_time else time.monotonic() - self._ended_s
-        session.idle(max(0.0, seconds - passed_s) if self._loaded else seconds)
+        left_s = max(0.0, seconds - passed_s) if self._loaded else seconds
+        if not session.virtual_time:
+            # The next step's look at the device, before the idle time is over: it must not make that longer.
+            until_s = time.monotonic() + left_s
+            session.idle(max(0.0, left_s - LOOK_BEFORE_END_S))
+            self._check()
+            left_s = max(0.0, until_s - time.monotonic())
+        session.idle(left_s)
         self._idle_ns += round(seconds * 1e9)
 
     def _measure(self, step: IoStep) -> Measurement:
         session = self.rig.session
+        self._check_if_due()
         session.start(step.stimulus.to_json(), step.stop.to_json(), INTERVAL_NS, self.stop_on_error)
         self._settle()
         self.rig.telemetry.begin()
         self.observer.step_started(step)
-        while (raw := session.wait(PROGRESS_S)) is None:
-            ios, elapsed_ns = session.progress()
-            self.observer.step_progress(step, ios, elapsed_ns / 1e9)
+        raw, changed = self._wait(step)
         self._ended_s = time.monotonic()
         # The time of a purge is no gap between steps.
         gap_ns = raw["gap_ns"] if self._loaded else None
         measurement = _measurement({**raw, "gap_ns": gap_ns, "idle_ns": self._idle_ns})
         self._loaded, self._idle_ns = True, 0
         self._finished = _Finished(step, measurement)
+        if changed is not None:
+            self._settle()
+            raise changed
         if measurement.stop_reason != "complete" or (measurement.errors and self.stop_on_error):
             self._settle()
         return measurement
+
+    def _wait(self, step: IoStep) -> tuple[dict[str, Any], OSError | None]:
+        """The step's raw measurement; and what was wrong with the device meanwhile, when the step ended all the same.
+
+        Raises OSError when the device is no longer the one consented to.
+        """
+        session = self.rig.session
+        while (raw := session.wait(PROGRESS_S)) is None:
+            ios, elapsed_ns = session.progress()
+            self.observer.step_progress(step, ios, elapsed_ns / 1e9)
+            try:
+                self._check_if_due()
+            except OSError as error:
+                # A drive that went away fails its I/Os as well, and those are to be counted.
+                raw = session.wait(CHECK_S)
+                if raw is None:
+                    raise
+                return raw, error
+        return raw, None
+
+    def _check_if_due(self) -> None:
+        if time.monotonic() - self._checked_s > CHECK_S:
+            self._check()
+
+    def _check(self) -> None:
+        """Raises DeviceError when the device is no longer the one consented to."""
+        self.rig.check()
+        self._checked_s = time.monotonic()
 
     def _settle(self) -> None:
         """Journal the step that finished last, tell of it, and judge it."""
         if self._finished is not None:
             finished, self._finished = self._finished, None
             host = self.rig.telemetry.end(quiet=finished.step.stop.then_idle)
-            step, measurement = finished.step, replace(finished.measurement, host=host)
+            step = finished.step
+            measurement = replace(finished.measurement, host=finished.measurement.host.over(host))
             kind = "precondition" if isinstance(step, Precondition) else "measure"
             self.folder.append(kind, step.label, measurement)
             self.observer.step_done(step, measurement)
@@ -182,6 +230,8 @@ class Driver:
                     "leave the host to the test alone, and look at its CPU load",
                 )
             )
+        if measurement.host.throttled_s:
+            self._disclose(_throttled(step.label, measurement.host))
         if measurement.errors:
             self._disclose(_errors(step.label, measurement))
         if measurement.errors and self.stop_on_error:
@@ -189,8 +239,16 @@ class Driver:
             raise IoErrorStop(
                 first.errno,
                 f"the device failed {measurement.error_ios} I/Os in {step.label}, "
-                f"the first a {first.operation} at sector {first.first_lba}; see the kernel log",
+                f"the first a {first.operation} at sector {first.first_lba}; {self._why()}",
             )
+
+    def _why(self) -> str:
+        """What to say of I/Os that failed: whether the drive is there at all."""
+        try:
+            self._check()
+        except OSError as error:
+            return error.strerror or str(error)
+        return "see the kernel log"
 
     def _disclose(self, *disclosures: Disclosure) -> None:
         for disclosure in disclosures:
@@ -222,9 +280,11 @@ class Driver:
 
 def _measurement(raw: dict[str, Any]) -> Measurement:
     """The core's raw measurement as a `Measurement`."""
+    conditions = raw.pop("conditions", None)
     return Measurement(
         **{
             **raw,
+            "host": HostUsage(**(conditions or {})),
             "read": Direction.from_raw(raw["read"]),
             "write": Direction.from_raw(raw["write"]),
             "intervals": Intervals.from_json(raw["intervals"]),
@@ -232,6 +292,16 @@ def _measurement(raw: dict[str, Any]) -> Measurement:
             "group_ios": tuple(raw["group_ios"]),
             "errors": tuple(IoErrors(**error) for error in raw["errors"]),
         }
+    )
+
+
+def _throttled(label: Label, host: HostUsage) -> Disclosure:
+    hottest = "" if host.temperature_max_c is None else f", at up to {host.temperature_max_c:.1f} C"
+    return Disclosure(
+        Kind.THERMAL_THROTTLING,
+        "6",
+        f"the drive throttled itself for {host.throttled_s:.2f} s in {label}{hottest}",
+        "cool the drive as it will be cooled in use, and run again",
     )
 
 

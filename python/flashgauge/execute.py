@@ -18,14 +18,18 @@ import flashgauge
 from flashgauge._core import TargetError
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
+from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
+from flashgauge.rig.hostchecks import HostCheck
 from flashgauge.rig.open import open_rig
+from flashgauge.rig.purge import AUTO, check_name
 from flashgauge.rig.target import Target, parse_target
 from flashgauge.runfolder import DutInfo, Run, RunFolder, now_text
-from flashgauge.spec.forecast import kinds_of_steps
+from flashgauge.spec.forecast import bounds, kinds_of_steps
 from flashgauge.spec.parameters import DeviceClass, TestParameters, changed, departures, table
 from flashgauge.spec.registry import TESTS, Spec, Test
+from flashgauge.steps import Measure
 
 # What a test asks for depends on the capacity in its amounts only.
 ANY_CAPACITY_BYTES = 10**12
@@ -43,19 +47,22 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters."""
+    """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters. `purge`: one of
+    `flashgauge.rig.purge.NAMES`."""
 
     test: str
     target: str
     device_class: DeviceClass = DeviceClass.ENTERPRISE
     out: Path | None = None
     consent: str | None = None
+    consent_signatures: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     seed: int | None = None
     operator: str | None = None
     auditor: str | None = None
     sponsor: str | None = None
     stop_on_error: bool = True
+    purge: str = AUTO
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ def prepare(request: RunRequest, *, fresh: bool = True) -> Prepared:
     if test is None:
         raise RequestError(f"no test {request.test!r}; there are: {', '.join(TESTS)}")
     target = parse_target(request.target)
+    check_name(request.purge)
     standard = test.parameters(request.device_class)
     try:
         parameters = changed(standard, request.settings)
@@ -83,7 +91,7 @@ def prepare(request: RunRequest, *, fresh: bool = True) -> Prepared:
         raise RequestError(str(error)) from error
     seed = _seed(request, target)
     needs = _needs(test, parameters, seed)
-    folder = request.out or Path("runs") / _folder_name(test, target)
+    folder = request.out or default_folder(test.name, target)
     if fresh:
         check_folder(folder)
     return Prepared(test, target, parameters, tuple(departures(parameters, standard)), needs, folder)
@@ -123,14 +131,16 @@ def _seed(request: RunRequest, target: Target) -> int:
     return int(text)
 
 
-def _folder_name(test: Test, target: Target) -> str:
+def default_folder(what: str, target: Target) -> Path:
+    """runs/WHAT-TARGET-TIME; `what` is a test's name, or "campaign"."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     name = target.path if target.kind == "sim" else Path(target.path).name
-    return f"{test.name}-{name}-{stamp}-{os.getpid()}"
+    return Path("runs") / f"{what}-{name}-{stamp}-{os.getpid()}"
 
 
-def survey(items: Sequence[Prepared], consent: str | None) -> DutInfo:
+def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
     """Open the device once for all of `items`, on one target, and ask it about every step; returns its identity.
+    Of the `request`, the consent and the purge count.
 
     Raises TargetError and RequestError as `execute` would, hours later.
     """
@@ -141,7 +151,7 @@ def survey(items: Sequence[Prepared], consent: str | None) -> DutInfo:
         max(need.max_block_bytes for need in needs),
         needs[0].seed,
     )
-    rig = open_rig(items[0].target, largest, consent)
+    rig = _open(items[0].target, largest, request)
     with contextlib.closing(rig):
         for item in items:
             _check_steps(partial(item.test.spec, item.parameters, rig.session.range_bytes), rig)
@@ -153,7 +163,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
 
     Raises TargetError before anything was written, OSError and KeyboardInterrupt with the run recorded.
     """
-    rig = open_rig(prepared.target, prepared.needs, request.consent)
+    rig = _open(prepared.target, prepared.needs, request)
     with contextlib.closing(rig):
         capacity = rig.session.range_bytes
         parameters = prepared.parameters
@@ -162,8 +172,9 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
             return prepared.test.spec(parameters, capacity)
 
         _check_steps(spec, rig)
-        disclosures = (*rig.disclosures(), *prepared.disclosures)
-        run = _run(request, prepared, rig, disclosures)
+        checks = _host_checks(prepared, spec, rig)
+        disclosures = (*rig.disclosures(), *prepared.disclosures, *hostchecks.disclosures(checks))
+        run = _run(request, prepared, rig, checks, disclosures)
         try:
             folder = RunFolder(prepared.folder, run)
         except OSError as error:
@@ -185,6 +196,11 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
             return driver.run(spec(), begin)
 
 
+def _open(target: Target, needs: SessionNeeds, request: RunRequest) -> Rig:
+    signatures = request.consent_signatures
+    return open_rig(target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge)
+
+
 def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:
     """Hours of pre-conditioning come before the last small I/O: find out now whether the device can do all of it."""
     for step in kinds_of_steps(spec):
@@ -194,7 +210,21 @@ def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:
             raise RequestError(f"{rig.dut.target} cannot do {step.label}: {error}") from error
 
 
-def _run(request: RunRequest, prepared: Prepared, rig: Rig, disclosures: tuple[Disclosure, ...]) -> Run:
+def _host_checks(prepared: Prepared, spec: Callable[[], Spec], rig: Rig) -> tuple[HostCheck, ...]:
+    most = bounds(spec)[1]
+    measured = [step.stimulus.access for step in kinds_of_steps(spec) if isinstance(step, Measure)]
+    sequential = "sequential" in measured or "mixed" in measured
+    needed_bytes = hostchecks.results_bytes(most.steps, most.seconds)
+    return (*rig.host_checks(sequential), hostchecks.free_space(prepared.folder, needed_bytes))
+
+
+def _run(
+    request: RunRequest,
+    prepared: Prepared,
+    rig: Rig,
+    checks: tuple[HostCheck, ...],
+    disclosures: tuple[Disclosure, ...],
+) -> Run:
     description = rig.description()
     return Run(
         test=prepared.test.name,
@@ -204,11 +234,18 @@ def _run(request: RunRequest, prepared: Prepared, rig: Rig, disclosures: tuple[D
         parameters=dataclasses.asdict(prepared.parameters),
         parameter_table=table(prepared.parameters),
         seed=prepared.needs.seed,
-        software={"flashgauge": flashgauge.__version__, "python": python_version(), "pts": flashgauge.PTS_VERSION},
+        software={
+            "flashgauge": flashgauge.__version__,
+            "python": python_version(),
+            "pts": flashgauge.PTS_VERSION,
+            **rig.software(),
+        },
         started=now_text(),
         operator=request.operator,
         auditor=request.auditor,
         sponsor=request.sponsor,
+        consent_signatures=request.consent_signatures,
+        host_checks=tuple(check.to_json() for check in checks),
         device_description=description,
         disclosures=disclosures,
     )

@@ -6,7 +6,7 @@ that issued it; the window is the time the step was asked to run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flashgauge._core import Histogram
@@ -83,12 +83,25 @@ class IoErrors:
 
 @dataclass(frozen=True)
 class HostUsage:
-    """Host and drive conditions during the step; None where there was no source (`NotMeasured`)."""
+    """Host and drive conditions during the step; None where there was no source (`NotMeasured`).
+
+    `power_w`, `energy_j`: from the step's first I/O until its last came back. `temperature_c`: mean over that time of a
+    drive that keeps record, else as read when the step ended. `throttled_s`: how long the drive slowed itself down
+    because it was hot.
+    """
 
     cpu_system_percent: float | None = None
     cpu_iowait_percent: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
+    temperature_max_c: float | None = None
+    energy_j: float | None = None
+    throttled_s: float | None = None
+
+    def over(self, other: HostUsage) -> HostUsage:
+        """What is known here, and for the rest what `other` knows."""
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(other, **known)
 
 
 @dataclass(frozen=True)

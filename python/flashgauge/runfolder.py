@@ -78,8 +78,10 @@ class Run:
     operator: str | None = None
     sponsor: str | None = None
     auditor: str | None = None
+    consent_signatures: bool = False
     purge_method: str | None = None
     write_cache: str | None = None
+    host_checks: tuple[dict[str, Any], ...] = ()
     device_description: dict[str, Any] = field(default_factory=dict)
     disclosures: tuple[Disclosure, ...] = ()
     format_version: int = FORMAT_VERSION
@@ -94,6 +96,7 @@ class Run:
                 **data,
                 "dut": DutInfo(**data["dut"]),
                 "host": HostInfo(**data["host"]),
+                "host_checks": tuple(data.get("host_checks", ())),
                 "disclosures": tuple(Disclosure.from_json(item) for item in data["disclosures"]),
             }
         )

@@ -2,7 +2,10 @@
 
 pub mod engine;
 pub mod error;
+pub mod preset;
 pub mod recorder;
+pub mod simdisk;
 pub mod simdrive;
+pub mod simulated;
 pub mod units;
 pub mod workload;

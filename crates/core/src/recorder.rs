@@ -45,6 +45,16 @@ impl Tally {
         }
     }
 
+    #[inline]
+    fn measure(&mut self, bytes: Bytes, latency: u64) {
+        self.ios += 1;
+        self.bytes += bytes.0;
+        self.latency_sum_ns += latency;
+        self.latency_max_ns = self.latency_max_ns.max(latency);
+        // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
+        self.histogram.record(latency.max(1)).expect("the histogram grows");
+    }
+
     fn merge(&mut self, other: &Self) {
         self.ios += other.ios;
         self.bytes += other.bytes;
@@ -144,6 +154,9 @@ impl Recorder {
 
     #[inline]
     pub fn count_draw(&mut self, draw: Draw) {
+        if self.size_ios.is_empty() && self.group_ios.is_empty() {
+            return;
+        }
         if let Some(ios) = self.size_ios.get_mut(draw.size) {
             *ios += 1;
         }
@@ -162,25 +175,39 @@ impl Recorder {
     /// A successful I/O. `completed` must not run backwards between calls.
     #[inline]
     pub fn record(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
+        if submitted < self.start || completed > self.window_end {
+            return self.record_at_an_end(operation, bytes, submitted, completed);
+        }
+        let latency = completed.0 - submitted.0;
+        let tally = self.tally(operation);
+        tally.measure(bytes, latency);
+        tally.window_ios += 1;
+        tally.window_bytes += bytes.0;
+        self.record_interval(operation, bytes, Some(latency), completed);
+    }
+
+    /// An I/O that is not issued and completed in the window.
+    #[cold]
+    fn record_at_an_end(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
         let latency = completed.0 - submitted.0;
         let measured = submitted >= self.start;
         let in_window = completed >= self.start && completed <= self.window_end;
         self.handover_ios += u64::from(!measured);
         self.late_ios += u64::from(measured && !in_window);
-        let tally = if operation == Operation::Read { &mut self.read } else { &mut self.write };
+        let tally = self.tally(operation);
         if measured {
-            tally.ios += 1;
-            tally.bytes += bytes.0;
-            tally.latency_sum_ns += latency;
-            tally.latency_max_ns = tally.latency_max_ns.max(latency);
-            // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
-            tally.histogram.record(latency.max(1)).expect("the histogram grows");
+            tally.measure(bytes, latency);
         }
         if in_window {
             tally.window_ios += 1;
             tally.window_bytes += bytes.0;
             self.record_interval(operation, bytes, measured.then_some(latency), completed);
         }
+    }
+
+    #[inline]
+    fn tally(&mut self, operation: Operation) -> &mut Tally {
+        if operation == Operation::Read { &mut self.read } else { &mut self.write }
     }
 
     #[inline]

@@ -210,9 +210,16 @@ pub struct RequestStream {
     sizes: Vec<(u128, u64)>,
     /// Cumulative thresholds over LBA groups.
     groups: Vec<u128>,
-    drawn: Draw,
     read_below: u128,
+    /// Requests drawn ahead, and how many of them are taken.
+    ahead: [(Request, Draw); TOGETHER],
+    taken: usize,
+    /// Random generator and position before they were drawn.
+    mark: (Xoshiro256PlusPlus, u64),
 }
+
+/// Requests that are drawn together: their addresses are known long before they are needed.
+const TOGETHER: usize = 16;
 
 impl RequestStream {
     /// The stream of `thread` (0-based) in the run with this seed.
@@ -223,20 +230,23 @@ impl RequestStream {
         }
         let nothing = Plan::Sequential { region: Range { start: 0, end: 0 }, share: 0, range: 1 };
         Self {
+            mark: (rng.clone(), 0),
             rng,
             thread,
             position: 0,
             plan: nothing,
             sizes: vec![],
             groups: vec![],
-            drawn: Draw::default(),
             read_below: 0,
+            ahead: [(Request { operation: Operation::Read, lba: Lba(0), bytes: Bytes(0) }, Draw::default()); TOGETHER],
+            taken: TOGETHER,
         }
     }
 
     /// Go over to a stimulus on a device of `capacity`. The random stream and the sequential position continue.
     pub fn set(&mut self, stimulus: &Stimulus, capacity: Bytes) -> Result<(), StimulusError> {
         stimulus.validate()?;
+        self.put_back();
         let device = Range { start: 0, end: Lba::from_bytes(capacity).0 };
         let active = Range::of(device, stimulus.active_range.start_percent, stimulus.active_range.end_percent);
         let shares: Vec<_> = stimulus.block_sizes.iter().filter(|share| share.weight > 0).collect();
@@ -315,29 +325,82 @@ impl RequestStream {
     /// The next request, or a shorter one where a sequential region ends: every LBA is reached, none twice.
     #[inline]
     pub fn next_request(&mut self) -> Request {
+        self.next_announced(|_| {})
+    }
+
+    /// The next request; those that will come soon after it are announced.
+    #[inline]
+    pub fn next_announced(&mut self, announce: impl FnMut(&Request)) -> Request {
+        if self.taken >= TOGETHER {
+            self.draw_ahead(announce);
+        }
+        self.taken += 1;
+        self.ahead[self.taken - 1].0
+    }
+
+    #[inline(never)]
+    fn draw_ahead(&mut self, mut announce: impl FnMut(&Request)) {
+        self.mark = (self.rng.clone(), self.position);
+        self.taken = 0;
+        if let (Plan::Random(groups), [(_, sectors)], false) = (&self.plan, &self.sizes[..], self.mixes_operations())
+            && let [group] = &groups[..]
+        {
+            // As `draw` does it, with all that is the same each time done once.
+            let (placement, bytes) = (group[0], Bytes(sectors * SECTOR));
+            let operation = if self.read_below == 0 { Operation::Write } else { Operation::Read };
+            for ahead in &mut self.ahead {
+                let lba = Lba(placement.start + below(&mut self.rng, placement.positions) * placement.step);
+                *ahead = (Request { operation, lba, bytes }, Draw::default());
+                announce(&ahead.0);
+            }
+            return;
+        }
+        for i in 0..TOGETHER {
+            self.ahead[i] = self.draw();
+            announce(&self.ahead[i].0);
+        }
+    }
+
+    fn mixes_operations(&self) -> bool {
+        (1..1 << 64).contains(&self.read_below)
+    }
+
+    /// What was drawn ahead and not taken will be drawn anew.
+    fn put_back(&mut self) {
+        if self.taken < TOGETHER {
+            (self.rng, self.position) = self.mark.clone();
+            for _ in 0..self.taken {
+                self.draw();
+            }
+            self.taken = TOGETHER;
+        }
+    }
+
+    #[inline]
+    fn draw(&mut self) -> (Request, Draw) {
         let operation = self.draw_operation();
         let size = if self.sizes.len() == 1 { 0 } else { pick(&mut self.rng, self.sizes.iter().map(|s| s.0)) };
         let sectors = self.sizes[size].1;
         match &self.plan {
             Plan::Random(groups) => {
                 let group = if groups.len() == 1 { 0 } else { pick(&mut self.rng, self.groups.iter().copied()) };
-                self.drawn = Draw { size, group };
                 let placement = groups[group][size];
                 let lba = placement.start + below(&mut self.rng, placement.positions) * placement.step;
-                Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
+                let request = Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) };
+                (request, Draw { size, group })
             }
             Plan::Sequential { region, .. } => {
-                self.drawn = Draw { size, group: 0 };
-                Self::next_in_sequence(&mut self.position, *region, operation, sectors)
+                let request = Self::next_in_sequence(&mut self.position, *region, operation, sectors);
+                (request, Draw { size, group: 0 })
             }
             Plan::Mixed { region, sequential_below, placements } => {
-                self.drawn = Draw { size, group: 0 };
+                let draw = Draw { size, group: 0 };
                 if u128::from(self.rng.next_u64()) < *sequential_below {
-                    return Self::next_in_sequence(&mut self.position, *region, operation, sectors);
+                    return (Self::next_in_sequence(&mut self.position, *region, operation, sectors), draw);
                 }
                 let placement = placements[size];
                 let lba = placement.start + below(&mut self.rng, placement.positions) * placement.step;
-                Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }
+                (Request { operation, lba: Lba(lba), bytes: Bytes(sectors * SECTOR) }, draw)
             }
         }
     }
@@ -353,15 +416,15 @@ impl RequestStream {
     /// What the last request was drawn as; meaningless for a sequential stimulus of one block size.
     #[inline]
     pub fn last_draw(&self) -> Draw {
-        self.drawn
+        self.ahead[self.taken - 1].1
     }
 
     #[inline]
     fn draw_operation(&mut self) -> Operation {
-        let read = match self.read_below {
-            0 => false,
-            all if all >= 1 << 64 => true,
-            below => u128::from(self.rng.next_u64()) < below,
+        let read = if self.mixes_operations() {
+            u128::from(self.rng.next_u64()) < self.read_below
+        } else {
+            self.read_below > 0
         };
         if read { Operation::Read } else { Operation::Write }
     }

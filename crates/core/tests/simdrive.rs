@@ -24,16 +24,24 @@ fn page_bytes(p: &DriveParameters) -> f64 {
     (u64::from(p.planes) * p.page_bytes) as f64
 }
 
+/// The controller's data path in bytes/us.
+fn controller_rate(p: &DriveParameters) -> f64 {
+    if p.controller_mb_per_s > 0.0 { p.controller_mb_per_s } else { f64::INFINITY }
+}
+
 // Time
 
 #[test]
 fn sequential_writes_run_at_the_slowest_of_link_channels_and_dies() {
-    // The preset (dies), a fast channel (dies by tPROG alone), fast dies (link), a slow channel (channels).
+    // The preset (dies), a fast channel (dies, which wait for the controller now), the same without the controller
+    // (dies by tPROG alone), fast dies (link), a slow channel (channels), a slow controller.
     for changes in [
         "{}",
         r#"{"channel_mb_per_s": 10000.0}"#,
+        r#"{"channel_mb_per_s": 10000.0, "controller_mb_per_s": 0}"#,
         r#"{"channel_mb_per_s": 10000.0, "program_us": 600.0}"#,
         r#"{"channel_mb_per_s": 30.0, "program_us": 300.0}"#,
+        r#"{"controller_mb_per_s": 150.0, "write_commands_per_map_page": 0, "controller_write_overhead_us": 50.0}"#,
     ] {
         let p = drive(changes);
         let mut host = Host::new(p.clone(), 32);
@@ -43,10 +51,12 @@ fn sequential_writes_run_at_the_slowest_of_link_channels_and_dies() {
         let ours = 944.0 * MIB as f64 / span as f64;
         let link = 1.0 / (1.0 / p.link_write_mb_per_s + p.link_write_overhead_us / MIB as f64);
         let channels = f64::from(p.channels) * p.channel_mb_per_s;
-        // The die waits while its channel brings the page: there is no second page register.
-        let page_us = p.program_us + page_bytes(&p) / p.channel_mb_per_s;
+        let data_path = controller_rate(&p);
+        let controller = 1.0 / (1.0 / data_path + p.controller_write_overhead_us / (256.0 * UNIT as f64));
+        // The die waits while its page is brought: there is no second page register.
+        let page_us = p.program_us + page_bytes(&p) / p.channel_mb_per_s.min(data_path);
         let dies = f64::from(p.dies) * page_bytes(&p) / page_us;
-        let law = link.min(channels).min(dies) / 1e3;
+        let law = link.min(channels).min(dies).min(controller) / 1e3;
         assert!((ours / law - 1.0).abs() < 0.02, "{changes}: {ours:.4} bytes/ns, not {law:.4}");
     }
 }
@@ -58,6 +68,9 @@ fn a_single_reads_latency_is_the_sum_of_its_parts() {
         r#"{"read_us": 75.0, "channel_mb_per_s": 166.0, "read_latency_us": 0.0}"#,
         r#"{"link_read_max_iops": 20000.0, "read_latency_us": 33.0}"#,
         r#"{"link_read_overhead_us": 25.0, "full_duplex": true, "read_priority": true, "dies": 5, "channels": 1}"#,
+        r#"{"controller_mb_per_s": 0, "controller_read_overhead_us": 0}"#,
+        r#"{"controller_mb_per_s": 0, "controller_read_overhead_us": 40.0}"#,
+        r#"{"controller_mb_per_s": 100.0, "channel_mb_per_s": 90.0}"#,
     ] {
         let p = drive(changes);
         let mut host = Host::new(p.clone(), 32);
@@ -66,8 +79,10 @@ fn a_single_reads_latency_is_the_sum_of_its_parts() {
         for bytes in [512, 4096] {
             let least_us = 1e6 / p.link_read_max_iops;
             let link_us = least_us.max(p.link_read_overhead_us + bytes as f64 / p.link_read_mb_per_s);
-            // The flash moves whole units, the link what was asked for.
-            let us = p.read_us + UNIT as f64 / p.channel_mb_per_s + link_us + p.read_latency_us;
+            // The flash moves whole units, the link what was asked for; the slower of channel and controller counts.
+            let controller_us = p.controller_read_overhead_us + UNIT as f64 / controller_rate(&p);
+            let across_us = controller_us.max(UNIT as f64 / p.channel_mb_per_s);
+            let us = p.read_us + across_us + link_us + p.read_latency_us;
             let ours = host.one(request(Operation::Read, 8 * 1001, bytes / 512));
             assert!((ours as f64 - us * 1e3).abs() < 3.0, "{changes}: {bytes} bytes in {ours} ns, not {us} us");
         }
@@ -81,11 +96,16 @@ fn a_read_of_one_page_costs_one_page_and_pages_on_other_dies_overlap() {
     host.fill(4096);
     host.rest(SECOND);
     let latency = |host: &mut Host, units| host.one(read(1024, units)) as f64 / 1e3;
-    let extra_us = 3.0 * UNIT as f64 * (1.0 / p.channel_mb_per_s + 1.0 / p.link_read_mb_per_s);
+    let unit = UNIT as f64;
+    let across_us = |units: f64| {
+        let controller_us = p.controller_read_overhead_us + units * unit / controller_rate(&p);
+        controller_us.max(units * unit / p.channel_mb_per_s)
+    };
+    let extra_us = across_us(4.0) - across_us(1.0) + 3.0 * unit / p.link_read_mb_per_s;
     let (one, four) = (latency(&mut host, 1), latency(&mut host, 4));
     assert!((four - one - extra_us).abs() < 0.01, "four units of a page: one tR, four transfers");
     let eight = latency(&mut host, 8);
-    let second_us = 4.0 * UNIT as f64 / p.link_read_mb_per_s;
+    let second_us = 4.0 * unit / p.link_read_mb_per_s;
     assert!((eight - four - second_us).abs() < 0.01, "two dies on two channels: {four} us, {eight} us");
 }
 
@@ -95,7 +115,7 @@ fn reads_of_what_was_never_written_need_no_die() {
     let p = drive("{}");
     let mut host = Host::new(p.clone(), 32);
     let link_us = p.link_read_overhead_us + UNIT as f64 / p.link_read_mb_per_s;
-    let expected = (link_us + p.read_latency_us) * 1e3;
+    let expected = (p.controller_read_overhead_us + link_us + p.read_latency_us) * 1e3;
     let fresh = host.one(read(77, 1)) as f64;
     assert!((fresh - expected).abs() < 3.0, "{fresh} ns, not {expected}");
     host.fill(1024);
@@ -144,19 +164,23 @@ fn trimmed_units_read_as_never_written_and_their_neighbours_as_before() {
 
 /// Random reads over all dies: with so many outstanding that none idles, dies / (tR each), or the link.
 #[test]
-fn saturated_random_reads_run_at_the_dies_or_the_link() {
-    for (read_us, queue) in [(50.0, 256), (2000.0, 256)] {
-        let p = drive(&format!(r#"{{"read_us": {read_us:.1}, "queue_slots": {queue}, "capacity_bytes": 1024000000}}"#));
+fn saturated_random_reads_run_at_the_dies_the_controller_or_the_link() {
+    for (read_us, controller, queue) in [(50.0, 508.0, 256), (50.0, 0.0, 256), (2000.0, 508.0, 256)] {
+        let p = drive(&format!(
+            r#"{{"read_us": {read_us:.1}, "queue_slots": {queue}, "capacity_bytes": 1024000000,
+            "controller_mb_per_s": {controller}}}"#
+        ));
         let mut host = Host::new(p.clone(), queue);
         host.fill(p.geometry().units);
         host.rest(SECOND);
         let done = host.run(queue, random_units(3, p.geometry().units).take(60_000).map(|unit| read(unit, 1)));
         let rate = 60_000.0 * 1e9 / (done[59_999].completed - done[0].submitted) as f64;
         let link = p.link_read_max_iops.min(1e6 / (p.link_read_overhead_us + UNIT as f64 / p.link_read_mb_per_s));
+        let controller = 1e6 / (p.controller_read_overhead_us + UNIT as f64 / controller_rate(&p));
         // n random ones over D dies keep n D / (n + D - 1) of them busy (SIMULATION.md, section 3) when service times
         // vary, and a little more when they do not.
         let (n, dies) = (f64::from(queue), f64::from(p.dies));
-        let busy = |dies: f64| link.min(dies * 1e6 / read_us);
+        let busy = |dies: f64| link.min(controller).min(dies * 1e6 / read_us);
         let law = busy(n * dies / (n + dies - 1.0))..busy(dies) * 1.001;
         assert!(law.contains(&(rate * 1.001)), "tR {read_us} us: {rate} IOPS, not {law:?}");
     }
@@ -166,7 +190,8 @@ fn saturated_random_reads_run_at_the_dies_or_the_link() {
 fn an_uncached_write_takes_its_program_and_a_cached_one_does_not() {
     let program_ns = |p: &DriveParameters| (p.program_us * 1e3) as u64;
     for (protected, cached) in [(true, true), (true, false), (false, true), (false, false)] {
-        let p = drive(&format!(r#"{{"power_loss_protection": {protected}}}"#));
+        // Each 22nd command's mapping page would be waited for, too.
+        let p = drive(&format!(r#"{{"power_loss_protection": {protected}, "write_commands_per_map_page": 0}}"#));
         let mut host = Host::new(p.clone(), 32);
         host.drive.control(Control::WriteCache(cached)).unwrap();
         let latencies: Vec<u64> = (0..50).map(|i| host.one(write(i * 1000, 1))).collect();
@@ -174,7 +199,7 @@ fn an_uncached_write_takes_its_program_and_a_cached_one_does_not() {
         if protected || cached {
             assert!(most < program_ns(&p) / 10, "{most} ns through the buffer");
         } else {
-            let transfer_ns = (page_bytes(&p) / p.channel_mb_per_s * 1e3) as u64;
+            let transfer_ns = (page_bytes(&p) / p.channel_mb_per_s.min(p.controller_mb_per_s) * 1e3) as u64;
             let floor = program_ns(&p) + transfer_ns;
             assert!(least >= floor, "{least} ns: the page goes over the channel and is programmed");
             let (link_ns, slack) = ((17.3e3) as u64, 100);
@@ -201,9 +226,10 @@ fn switching_the_cache_changes_the_latency_at_once_and_back() {
 
 #[test]
 fn small_writes_cost_a_read_modify_write() {
-    let units = small("").geometry().units;
+    let p = small(r#""rmw_us": 100.0"#);
+    let units = p.geometry().units;
     let rate = |sectors: u64, filled: bool| {
-        let mut host = Host::new(small(""), 32);
+        let mut host = Host::new(p.clone(), 32);
         if filled {
             host.fill(units);
         }
@@ -407,12 +433,20 @@ fn phase() -> impl Strategy<Value = Phase> {
 
 fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
     let idle = (prop_oneof![Just(0.0), 0.001f64..3.0], 0.0f64..=100.0);
+    let when_full = prop::sample::select(vec!["direct", "fold"]);
+    let slc = (0u32..3, prop_oneof![Just(0.0), 1.0..100.0], when_full).prop_map(|(mib, dynamic, when_full)| {
+        format!(r#""slc_static_mib": {mib}, "slc_dynamic_percent": {dynamic:?}, "slc_when_full": "{when_full}""#)
+    });
+    let pools = (1.0..99.0, 0.0..100.0);
+    let pools = pools.prop_map(|(hot, share)| format!(r#""hot_percent": {hot:?}, "hot_spare_percent": {share:?}"#));
+    let layout = (prop_oneof![Just(String::from(r#""hot_percent": 0"#)), slc, pools], 1u32..=3);
     let counts = (4000u64..12_000, 1u32..=5, 1u32..=3, 1u32..=3, 3u32..=4);
     let choices =
         (0.005f64..0.6, any::<[bool; 3]>(), 1u32..=40, 0u32..=5, prop_oneof![Just(24u64), Just(64), Just(1024)], idle);
     let policies = ["greedy", "fifo", "random", "d-choices", "cost-benefit"];
     let collection = (prop::sample::select(policies.to_vec()), 1u32..=2, prop::sample::select(vec!["paced", "line"]));
-    (counts, choices, collection).prop_filter_map("a drive this small needs enough blocks", |(counts, choices, gc)| {
+    let all = (counts, choices, collection, layout);
+    all.prop_filter_map("a drive this small needs enough blocks", |(counts, choices, gc, (layout, per_program))| {
         let (policy, frontiers, pacing) = gc;
         let (sectors, dies, channels, planes, reserve) = counts;
         let (op, [protected, priority, duplex], slots, map, buffer, (after, percent)) = choices;
@@ -422,7 +456,9 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
             "read_priority": {priority}, "full_duplex": {duplex}, "queue_slots": {slots},
             "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
             "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?},
-            "gc_policy": "{policy}", "gc_frontiers": {frontiers}, "gc_pacing": "{pacing}"}}"#,
+            "gc_policy": "{policy}", "gc_frontiers": {frontiers}, "gc_pacing": "{pacing}", {layout},
+            "slc_fold_after_ms": {after:?}, "bits_per_cell": 3, "pages_per_block": 240,
+            "pages_per_program": {per_program}}}"#,
             sectors * 512
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
@@ -530,6 +566,16 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
         ("page_bytes", "0"),
         ("page_bytes", "6000"),
         ("pages_per_block", "0"),
+        ("pages_per_program", "0"),
+        ("pages_per_program", "17"),
+        ("hot_percent", "100"),
+        ("hot_percent", "-1"),
+        ("hot_spare_percent", "101"),
+        ("slc_static_mib", "2000000"),
+        ("slc_dynamic_percent", "100.5"),
+        ("slc_program_us", "0"),
+        ("slc_when_full", "1"),
+        ("slc_fold_after_ms", "-1"),
         ("queue_slots", "0"),
         ("gc_reserve_superblocks", "2"),
         ("gc_reserve_superblocks", "17"),
@@ -565,6 +611,22 @@ fn wrong_presets_and_parameters_are_errors_that_name_them() {
     let unknown = error("sata-enterprise", r#"{"gc_policy": "lazy"}"#).to_string();
     assert!(unknown.contains("gc_policy") && unknown.contains("cost-benefit"), "names what there is: {unknown}");
     assert_eq!(drive(r#"{"over_provisioning": 1}"#).over_provisioning, 1.0, "a whole number is a number");
+}
+
+#[test]
+fn parameters_that_do_not_go_together_are_errors_that_name_one() {
+    for (changes, expected) in [
+        (r#"{"pages_per_program": 3}"#, "pages_per_block"),
+        (r#"{"hot_percent": 10, "slc_static_mib": 1}"#, "hot_percent"),
+        (r#"{"hot_percent": 10, "write_buffer_kib": 31}"#, "write_buffer_kib"),
+        (r#"{"slc_static_mib": 1, "bits_per_cell": 1}"#, "bits_per_cell"),
+        (r#"{"slc_dynamic_percent": 1, "pages_per_program": 4}"#, "bits_per_cell"),
+        (r#"{"pages_per_program": 8, "write_buffer_kib": 64}"#, "write_buffer_kib"),
+    ] {
+        let error = DriveParameters::preset("sata-enterprise", changes).unwrap_err();
+        let TargetError::DriveParameter { name, .. } = error else { panic!("{changes}") };
+        assert_eq!(name, expected, "{changes}");
+    }
 }
 
 /// Values that only together are too much: an error too, not a panic. (Only the geometry is made: the tables of a

@@ -13,7 +13,7 @@ use crate::support::*;
 fn steady_latencies(pacing: &str, depth: u32) -> (Vec<u64>, f64) {
     let p = drive(&format!(
         r#"{{"capacity_bytes": 2000000000, "over_provisioning": 0.12, "dies": 4, "channels": 4, "pages_per_block": 64,
-        "write_commands_per_map_page": 0, "gc_pacing": "{pacing}"}}"#
+        "write_commands_per_map_page": 0, "controller_mb_per_s": 0, "gc_pacing": "{pacing}"}}"#
     ));
     assert_eq!(p.geometry().erase_ns, 3_000_000, "real blocks, not shortened ones");
     let units = p.geometry().units;

@@ -10,6 +10,15 @@ use flashgauge_core::workload::{Operation, Request};
 use crate::support::drive;
 use crate::support::host::{Done, Host, random_units, request};
 
+/// The drive of the digests; presets may change.
+const DRIVE: &str = r#""over_provisioning": 0.278, "channels": 8, "dies": 32, "planes": 2, "page_bytes": 8192,
+    "pages_per_block": 256, "read_us": 50, "program_us": 1320, "erase_ms": 3, "channel_mb_per_s": 333,
+    "read_priority": false, "queue_slots": 32, "full_duplex": false, "link_read_overhead_us": 4.7,
+    "link_read_mb_per_s": 506, "link_read_max_iops": 84500, "link_write_overhead_us": 7, "link_write_mb_per_s": 400,
+    "link_write_max_iops": 60000, "read_latency_us": 15, "write_latency_us": 15, "write_buffer_kib": 1024,
+    "power_loss_protection": true, "rmw_us": 78, "write_commands_per_map_page": 22, "controller_mb_per_s": 0,
+    "controller_read_overhead_us": 0, "controller_write_overhead_us": 0"#;
+
 /// FNV-1a.
 struct Digest(u64);
 
@@ -103,8 +112,20 @@ fn answers_are_what_they_were() {
             r#""capacity_bytes": 102400000, "planes": 64, "page_bytes": 4096, "dies": 2, "gc_reserve_superblocks": 7"#,
             0x72482bcfe82a9f48,
         ),
+        // The controller's data path.
+        (
+            r#""capacity_bytes": 256000000, "controller_mb_per_s": 500, "controller_read_overhead_us": 6,
+            "controller_write_overhead_us": 1"#,
+            0x9b3ada46b4757202,
+        ),
+        (
+            r#""capacity_bytes": 102400000, "controller_mb_per_s": 150, "controller_read_overhead_us": 2,
+            "read_priority": true, "power_loss_protection": false, "dies": 7, "channels": 3"#,
+            0x6f68d5acbfc92cdb,
+        ),
     ] {
-        let ours = digest(&format!("{{{changes}}}"));
+        // Of a name that is there twice, the second counts.
+        let ours = digest(&format!("{{{DRIVE}, {changes}}}"));
         if ours != expected {
             wrong.push(format!("{changes}: {ours:#018x}"));
         }

@@ -160,7 +160,8 @@ fn the_elevated_rate_lasts_as_long_as_what_was_freed() {
     let rested = cycler.host.drive.counters();
     cycler.host.rest(100 * SECOND);
     assert_eq!(cycler.host.drive.counters(), rested, "enough is free: collection has ended");
-    let freed = (p.idle_free_superblocks() - u64::from(p.gc_reserve_superblocks)) * p.geometry().units_per_superblock;
+    let freed =
+        (p.idle_free_superblocks()[0] - u64::from(p.gc_reserve_superblocks)) * p.geometry().units_per_superblock;
     let step = SECOND / 20;
     let fresh = f64::from(p.dies) * step as f64 / 1e3 / die_us(&p, 1.0);
     let written = |cycler: &Cycler<_>| (cycler.host.drive.counters().host_units - rested.host_units) as f64;

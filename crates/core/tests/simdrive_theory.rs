@@ -12,13 +12,19 @@
 
 mod support;
 
-use flashgauge_core::simdrive::{Collection, FlashWork, Ftl, GcPacing, GcPolicy, Geometry};
+use flashgauge_core::simdrive::{Collection, FlashWork, Ftl, GcPacing, GcPolicy, Geometry, SlcRules};
 
 use crate::support::host::random_units;
 
 const RESERVE: u32 = 3;
-const PLAIN: Collection =
-    Collection { policy: GcPolicy::Greedy, choices: 1, frontiers: 2, pacing: GcPacing::Paced, reserve: RESERVE };
+const PLAIN: Collection = Collection {
+    policy: GcPolicy::Greedy,
+    choices: 1,
+    frontiers: 2,
+    pacing: GcPacing::Paced,
+    reserve: RESERVE,
+    slc: SlcRules::NONE,
+};
 
 // Theory
 
@@ -80,6 +86,18 @@ fn hot_cold_fifo(alpha: f64, f: f64, r: f64) -> f64 {
     root(|a| a - part(f, r, a) - part(1.0 - f, 1.0 - r, a), 1.0, 100.0)
 }
 
+/// The same when hot and cold data have pools of their own, and share the spare capacity alpha - 1 by `x`.
+fn separated(policy: impl Fn(f64) -> f64, alpha: f64, f: f64, r: f64, x: f64) -> f64 {
+    let spare = alpha - 1.0;
+    r * policy(1.0 + x * spare / f) + (1.0 - r) * policy(1.0 + (1.0 - x) * spare / (1.0 - f))
+}
+
+/// The share of the spare capacity with which FIFO writes least: where the slope changes its sign.
+fn best_share(alpha: f64, f: f64, r: f64) -> f64 {
+    let step = 1e-4;
+    root(|x| separated(fifo, alpha, f, r, x + step) - separated(fifo, alpha, f, r, x - step), 0.01, 0.99)
+}
+
 #[test]
 fn the_theory_gives_its_published_values() {
     for (rho, values, large) in [
@@ -100,6 +118,8 @@ fn the_theory_gives_its_published_values() {
         assert!((hot_cold_fifo(alpha, 0.3, 0.3) - fifo(alpha)).abs() < 1e-9);
     }
     assert!((hot_cold_fifo(1.07, 0.2, 0.8) - 8.18).abs() < 0.005, "SIMULATION.md, section 2");
+    let best = separated(fifo, 1.07, 0.2, 0.8, best_share(1.07, 0.2, 0.8));
+    assert!((best - 5.25).abs() < 0.005, "SIMULATION.md, section 2: {best}");
 }
 
 // The drive
@@ -112,17 +132,43 @@ struct Bare {
 /// What a stretch of writing came to.
 struct Stretch {
     amplification: f64,
-    /// Mean of `occupied_units`.
+    /// Mean of `occupied_units`, and of each pool.
     occupied: f64,
+    by_pool: [f64; 2],
 }
 
 impl Bare {
     /// `op` is the spare capacity on top of the reserve and two open superblocks.
     fn new(units: u64, op: f64, b: u32, collection: Collection) -> Self {
         let superblocks = (units as f64 * (1.0 + op) / f64::from(b)).ceil() as u64 + u64::from(RESERVE) + 2;
-        let geometry =
-            Geometry { units, units_per_page: 4, dies: 1, units_per_superblock: b.into(), superblocks, erase_ns: 0 };
+        let geometry = Geometry {
+            units,
+            units_per_page: 4,
+            units_per_sense: 4,
+            dies: 1,
+            units_per_superblock: b.into(),
+            superblocks,
+            erase_ns: 0,
+            hot_units: 0,
+            hot_superblocks: 0,
+            slc_superblocks: 0,
+            slc_units_per_superblock: 0,
+            slc_erase_ns: 0,
+        };
         Self { ftl: Ftl::new(geometry, collection).unwrap(), work: vec![] }
+    }
+
+    /// Hot and cold data apart: a share `f` of the units, and `x` of the spare capacity.
+    fn separated(units: u64, op: f64, b: u32, collection: Collection, f: f64, x: f64) -> Self {
+        let mut bare = Self::new(units, op, b, collection);
+        let hot_units = (units as f64 * f) as u64;
+        let superblocks = |units: f64| (units / f64::from(b)).ceil() as u64 + u64::from(RESERVE) + 2;
+        let spare = units as f64 * op;
+        let hot = superblocks(hot_units as f64 + x * spare);
+        let cold = superblocks((units - hot_units) as f64 + (1.0 - x) * spare);
+        let geometry = Geometry { hot_units, hot_superblocks: hot, superblocks: hot + cold, ..*bare.ftl.geometry() };
+        bare.ftl = Ftl::new(geometry, collection).unwrap();
+        bare
     }
 
     fn superblocks(&self) -> f64 {
@@ -130,19 +176,24 @@ impl Bare {
     }
 
     fn write(&mut self, units: impl IntoIterator<Item = u64>) -> Stretch {
-        let (before, mut occupied, mut samples, mut since) = (self.ftl.counters(), 0, 0, 0);
+        let (before, mut occupied, mut samples, mut since) = (self.ftl.counters(), [0; 2], 0, 0);
         for unit in units {
             self.ftl.write(unit, 1, &mut self.work);
             self.work.clear();
             since += 1;
             // Of no small common factor with pages and blocks.
             if since == 101 {
-                (occupied, samples, since) = (occupied + self.ftl.occupied_units(), samples + 1, 0);
+                (samples, since) = (samples + 1, 0);
+                for (pool, units) in occupied.iter_mut().enumerate().take(self.ftl.pools()) {
+                    self.ftl.select_pool(pool);
+                    *units += self.ftl.occupied_units();
+                }
             }
         }
         let after = self.ftl.counters();
         let (host, collected) = (after.host_units - before.host_units, after.collected_units - before.collected_units);
-        Stretch { amplification: 1.0 + collected as f64 / host as f64, occupied: occupied as f64 / samples as f64 }
+        let by_pool = occupied.map(|units| units as f64 / f64::from(samples));
+        Stretch { amplification: 1.0 + collected as f64 / host as f64, occupied: by_pool.iter().sum(), by_pool }
     }
 }
 
@@ -223,7 +274,7 @@ fn check_all(policy: GcPolicy, choices: u32) {
                 (75, 1, GcPacing::Paced),
                 (100, 2, GcPacing::Line),
             ] {
-                let collection = Collection { policy, choices, frontiers, pacing, reserve: RESERVE };
+                let collection = Collection { policy, choices, frontiers, pacing, ..PLAIN };
                 // Many blocks need no more units; their victims would be searched for long.
                 let units = if b == 64 { 1 << 18 } else { 1 << 20 };
                 offs.push(check_uniform(units, op, b, active, collection, 8));
@@ -327,6 +378,98 @@ fn hot_and_cold_data_amplify_as_the_theory_says_for_fifo() {
 #[ignore = "takes a minute: 1 Mi units, and time for the cold ones to spread"]
 fn hot_and_cold_data_amplify_as_the_theory_says_for_fifo_on_larger_drives() {
     check_hot_and_cold(1 << 20, 30);
+}
+
+/// Without spreading: the first units are the hot ones.
+fn split(seed: u64, units: u64, f: f64, r: f64) -> impl Iterator<Item = u64> {
+    let hot = (units as f64 * f) as u64;
+    let (mut hot_units, mut cold_units) = (random_units(seed, hot), random_units(seed + 1, units - hot));
+    random_units(seed + 2, 1 << 32).map(move |draw| {
+        let is_hot = (draw as f64) < r * 2f64.powi(32);
+        if is_hot { hot_units.next() } else { cold_units.next().map(|unit| unit + hot) }.expect("endless")
+    })
+}
+
+/// Separated pools against the closed form, each pool's T_eff measured: its superblocks less the reserve and one.
+/// Returns the write amplification.
+fn check_separated(units: u64, op: f64, policy: GcPolicy, (f, r, x): (f64, f64, f64)) -> f64 {
+    let b = 256;
+    let mut bare = Bare::separated(units, op, b, Collection { policy, ..PLAIN }, f, x);
+    bare.write(0..units);
+    // Pools know nothing of one another: each is in its own steady state, whatever share of the writes it gets.
+    bare.write(random_units(40, units).take(8 * units as usize));
+    let mut draw = split(41, units, f, r);
+    let (mut results, mut by_pool) = (vec![], [0.0; 2]);
+    let (mean, error) = loop {
+        let stretch = bare.write(draw.by_ref().take(units as usize));
+        results.push(stretch.amplification);
+        by_pool = [0, 1].map(|pool| by_pool[pool] + stretch.by_pool[pool]);
+        let n = results.len() as f64;
+        let mean = results.iter().sum::<f64>() / n;
+        let variance = results.iter().map(|result| (result - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let error = (variance / n).sqrt() / mean;
+        if n >= 4.0 && error < 0.001 {
+            break (mean, error);
+        }
+    };
+    bare.ftl.check();
+    let in_use = by_pool.map(|units| units / results.len() as f64);
+    let g = *bare.ftl.geometry();
+    for (superblocks, in_use) in [g.hot_superblocks, g.superblocks - g.hot_superblocks].into_iter().zip(in_use) {
+        let not_in_use = superblocks as f64 - in_use / f64::from(b);
+        assert!((not_in_use - f64::from(RESERVE) - 1.0).abs() < 0.5, "T_eff = T - {not_in_use:.2}");
+    }
+    let (alpha, hot) = ((in_use[0] + in_use[1]) / units as f64, g.hot_units as f64);
+    let share = (in_use[0] - hot) / (in_use[0] + in_use[1] - units as f64);
+    let law = |alpha: f64| if policy == GcPolicy::Fifo { fifo(alpha) } else { greedy(alpha, b) };
+    let off = mean / separated(law, alpha, hot / units as f64, r, share) - 1.0;
+    println!("{policy:?}, OP {op}, f {f}, r {r}, x {x:.3}: {mean:.4} {:+.3} % +- {:.3} %", off * 100.0, error * 100.0);
+    assert!(off.abs() < 0.005, "OP {op}, f {f}, r {r}, x {x}: {mean:.4} is {off:+.4} +- {error:.4} off theory");
+    mean
+}
+
+/// Each pool is a drive of its own with uniform writes, so that the law for both is a sum of two.
+fn check_separated_pools(units: u64) {
+    let of = |op, f, r, x| check_separated(units, op, GcPolicy::Fifo, (f, r, x));
+    let best = |op: f64, f, r| best_share(1.0 + op, f, r);
+    for (op, f, r) in [(0.07, 0.2, 0.8), (0.28, 0.1, 0.9)] {
+        let x = best(op, f, r);
+        let optimum = of(op, f, r, x);
+        assert!(optimum < of(op, f, r, x - 0.2) && optimum < of(op, f, r, x + 0.2), "the optimum is at {x}");
+    }
+    of(0.12, 0.05, 0.7, best(0.12, 0.05, 0.7));
+    of(0.5, 0.3, 0.5, 0.2);
+    // As much spare for its size as the cold data, and as many writes: no skew, and no harm in two pools.
+    of(0.28, 0.4, 0.4, 0.4);
+}
+
+#[test]
+fn separated_pools_amplify_as_the_theory_says() {
+    check_separated_pools(1 << 17);
+}
+
+#[test]
+#[ignore = "takes a minute: 1 Mi units"]
+fn separated_pools_amplify_as_the_theory_says_on_larger_drives() {
+    check_separated_pools(1 << 20);
+}
+
+/// Skew raises write amplification where data is mixed (FIFO) and lowers it where it is not, also for greedy.
+#[test]
+fn separation_lowers_what_skew_costs() {
+    let units = 1 << 17;
+    for (op, f, r) in [(0.07, 0.2, 0.8), (0.28, 0.1, 0.9)] {
+        let apart = [GcPolicy::Fifo, GcPolicy::Greedy]
+            .map(|policy| check_separated(units, op, policy, (f, r, best_share(1.0 + op, f, r))));
+        let mixed = [GcPolicy::Fifo, GcPolicy::Greedy].map(|policy| {
+            let mut bare = Bare::new(units, op, 256, Collection { policy, ..PLAIN });
+            bare.write(0..units);
+            steady(&mut bare, units, 8, &mut split(42, units, f, r), |_| 1.0).amplification
+        });
+        println!("OP {op}, f {f}, r {r}: FIFO and greedy apart {apart:.3?}, mixed {mixed:.3?}");
+        assert!(apart[0] < 0.75 * mixed[0] && apart[1] < mixed[1]);
+        assert!(mixed[0] > fifo(1.0 + op) && apart[0] < fifo(1.0 + op), "skew helps only where data is apart");
+    }
 }
 
 /// Greedy <= FIFO <= two choices <= random for uniform writes [Yang, Misra, Rubenstein 2015]; cost-benefit is

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use flashgauge_core::engine::{self, Control, Limits, StepResult, StopReason, Target};
+use flashgauge_core::engine::{self, Conditions, Control, Limits, StepResult, StopReason, Target};
 use flashgauge_core::error::{Error, StimulusError};
 use flashgauge_core::recorder::{Recorder, Tally};
-use flashgauge_core::simdrive::{self, DriveParameters};
-use flashgauge_core::units::Bytes;
+use flashgauge_core::simulated::{self, Parameters};
+use flashgauge_core::units::{Bytes, Lba};
 use flashgauge_core::workload::{Operation, Stimulus, Stop};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -52,7 +52,7 @@ impl Session {
         max_threads: u32,
         max_queue_depth: u32,
     ) -> PyResult<Self> {
-        let parameters = DriveParameters::preset(preset, overrides_json).map_err(|error| to_python(error.into()))?;
+        let parameters = Parameters::preset(preset, overrides_json).map_err(|error| to_python(error.into()))?;
         let description = serde_json::to_string(&parameters).expect("plain numbers and texts");
         let open = || engine::Session::simulated(parameters, seed, max_threads, max_queue_depth);
         Self::new(py.detach(open), description)
@@ -155,6 +155,15 @@ impl Session {
         py.detach(|| self.lock().control(Control::WriteCache(enabled))).map_err(to_python)
     }
 
+    fn trim(&self, py: Python<'_>, lba: u64, range_bytes: u64) -> PyResult<()> {
+        let control = Control::Trim { lba: Lba(lba), bytes: Bytes(range_bytes) };
+        py.detach(|| self.lock().control(control)).map_err(to_python)
+    }
+
+    fn power_loss(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.lock().control(Control::PowerLoss)).map_err(to_python)
+    }
+
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.lock().close());
     }
@@ -189,6 +198,7 @@ fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>
         StopReason::IoError => "io_error",
     };
     dict.set_item("stop_reason", reason)?;
+    dict.set_item("conditions", result.conditions.map(|found| conditions(py, found)).transpose()?)?;
     let mut errors = vec![];
     for error in &recorder.errors {
         let item = PyDict::new(py);
@@ -201,6 +211,18 @@ fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>
     dict.set_item("errors", errors)?;
     dict.set_item("read", direction(py, recorder.read)?)?;
     dict.set_item("write", direction(py, recorder.write)?)?;
+    Ok(dict)
+}
+
+/// Fields of `flashgauge.measurement.HostUsage`.
+fn conditions(py: Python<'_>, found: Conditions) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    let seconds = found.span_ns as f64 / 1e9;
+    dict.set_item("energy_j", found.energy_j)?;
+    dict.set_item("power_w", (found.span_ns > 0).then(|| found.energy_j / seconds))?;
+    dict.set_item("temperature_c", found.temperature_c)?;
+    dict.set_item("temperature_max_c", found.temperature_max_c)?;
+    dict.set_item("throttled_s", found.throttled_ns.map(|ns| ns as f64 / 1e9))?;
     Ok(dict)
 }
 
@@ -234,18 +256,17 @@ fn intervals<'py>(py: Python<'py>, recorder: &Recorder) -> PyResult<Bound<'py, P
 
 #[pyfunction]
 pub fn preset_names() -> Vec<&'static str> {
-    simdrive::preset_names()
+    simulated::preset_names()
 }
 
 #[pyfunction]
-pub fn preset_text(name: &str) -> PyResult<&'static str> {
-    simdrive::preset_text(name).map_err(|error| to_python(error.into()))
+pub fn preset_text(name: &str) -> PyResult<String> {
+    simulated::preset_text(name).map_err(|error| to_python(error.into()))
 }
 
-/// What a preset, with changes, is: its parameters and what they make of the flash. Nothing is simulated.
+/// What a preset, with changes, is: its kind, its parameters and the geometry they make. Nothing is simulated.
 #[pyfunction]
 pub fn preset_description(name: &str, overrides_json: &str) -> PyResult<String> {
-    let parameters = DriveParameters::preset(name, overrides_json).map_err(|error| to_python(error.into()))?;
-    let description = serde_json::json!({ "parameters": parameters, "geometry": parameters.geometry() });
-    Ok(description.to_string())
+    let parameters = Parameters::preset(name, overrides_json).map_err(|error| to_python(error.into()))?;
+    Ok(parameters.description().to_string())
 }

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from flashgauge.campaign import Campaign, check_same, create, locked, put_aside, request_for, states, unfinished
 from flashgauge.cli.campaign_display import ParallelDisplay, forecast_table
+from flashgauge.cli.consent import asked_consent
 from flashgauge.cli.errors import outcome_of
 from flashgauge.cli.jobs import run_parallel
 from flashgauge.cli.json_lines import JsonObserver, print_line
@@ -83,7 +84,9 @@ def run_campaign(campaign: Campaign, folder: Path, how: How, *, again: bool = Fa
         # All of it, before the first test begins: what is wrong must not show up after a day.
         prepared = {test: prepare(request, fresh=not again) for test, request in requests.items()}
         if prepared:
-            dut = survey(list(prepared.values()), campaign.request.consent)
+            request = replace(campaign.request, consent=asked_consent(campaign.request, how.json))
+            requests = {test: replace(one, consent=request.consent) for test, one in requests.items()}
+            dut = survey(list(prepared.values()), request)
             check_same(campaign, folder, dut)
         forecasts = _forecasts(campaign, prepared)
         if not again:

@@ -12,7 +12,7 @@ from flashgauge.runfolder import RunFolderError
 FAILED = 1
 WRONG_INPUT = 2
 INTERRUPTED = 130
-INTERRUPTED_TEXT = "interrupted; what was measured is in the run folder (see: flashgauge show, flashgauge report)"
+INTERRUPTED_TEXT = "interrupted; anything measured is in the run folder (see: flashgauge show, flashgauge report)"
 
 
 def outcome_of(error: BaseException) -> tuple[str, int] | None:

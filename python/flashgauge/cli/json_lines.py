@@ -48,6 +48,7 @@ class JsonObserver(Tracker):
             device_least_s=least.seconds,
             device_most_s=most.seconds,
             fill_bytes=most.fill_bytes,
+            host_checks=list(run.host_checks),
         )
 
     def preparing(self, what: str) -> None:

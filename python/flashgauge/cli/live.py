@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flashgauge.cli.progress import Tracker
-from flashgauge.disclosure import Disclosure
+from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.estimate import TimeLeft
 from flashgauge.measurement import Measurement
 from flashgauge.runfolder import Run
@@ -45,6 +45,10 @@ class TerminalObserver(Tracker):
             highlight=False,
         )
         self.console.print(_forecast_text(*self.forecast, virtual_time), highlight=False)
+        for check in run.host_checks:
+            if check["advice"]:
+                line = Text("host", style="yellow").append(f": {check['found']}; {check['advice']}", style="none")
+                self.console.print(line, highlight=False, soft_wrap=True)
 
     def preparing(self, what: str) -> None:
         self.now = what
@@ -73,6 +77,8 @@ class TerminalObserver(Tracker):
         self._draw()
 
     def disclosed(self, disclosure: Disclosure) -> None:
+        if disclosure.kind is Kind.HOST_CONDITIONS:
+            return  # told with its cure when the run began
         self.console.print(f"[yellow]disclosure[/] ({disclosure.clause}): {disclosure.message}", highlight=False)
 
     def reports(self, paths: list[Path], facts: dict[str, Any]) -> None:

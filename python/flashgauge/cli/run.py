@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
-from flashgauge.campaign import ALL, Campaign, default_folder, named_tests, request_for
+from flashgauge.campaign import ALL, Campaign, named_tests, request_for
 from flashgauge.cli.campaign import How, check_jobs, observer_for, run_campaign
+from flashgauge.cli.consent import CONSENT_SIGNATURES, asked_consent
 from flashgauge.cli.signals import steadfast
 from flashgauge.conduct import conduct
-from flashgauge.execute import RequestError, RunRequest, prepare
+from flashgauge.execute import RequestError, RunRequest, default_folder, prepare
+from flashgauge.rig.purge import AUTO, NAMES
+from flashgauge.rig.target import parse_target
 from flashgauge.runfolder import now_text
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.spec.registry import TESTS
@@ -36,6 +39,7 @@ def run(
     consent: Annotated[
         str | None, typer.Option(metavar="SERIAL", help="Serial number of the drive whose data may be destroyed.")
     ] = None,
+    consent_signatures: Annotated[bool, typer.Option("--consent-signatures", help=CONSENT_SIGNATURES)] = False,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="[TEST.]NAME=VALUE", help="Change a parameter; it is disclosed."),
@@ -49,6 +53,7 @@ def run(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
     ] = False,
+    purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
     ] = 1,
@@ -70,21 +75,24 @@ def run(
         device_class,
         None,
         consent,
+        consent_signatures,
         _settings(setting or []),
         seed,
         operator=operator,
         auditor=auditor,
         sponsor=sponsor,
         stop_on_error=not keep_going,
+        purge=purge,
     )
     campaign = Campaign(names, request, now_text())
     if len(names) == 1 and ALL not in tests:
         one = replace(request_for(campaign, Path(), names[0]), out=out)
         prepared = prepare(one)
+        one = replace(one, consent=asked_consent(one, json))
         with steadfast(), observer_for(json) as observer:
             conduct(one, prepared, observer)
         return
-    folder = out or default_folder(target)
+    folder = out or default_folder("campaign", parse_target(target))
     with steadfast():
         run_campaign(campaign, folder, How(jobs, json))
 

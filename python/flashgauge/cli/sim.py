@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json as jsonlib
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from flashgauge import simulation
@@ -16,35 +15,6 @@ from flashgauge.rig.simulated import overrides
 from flashgauge.rig.target import parse_target
 
 app = typer.Typer(help="List and describe the simulated drives.", no_args_is_help=True)
-
-# Limit -> what it is, its unit, and the law behind it.
-LIMITS = {
-    "programs_per_s": ("peak programs", "/s", "dies / tPROG; each is a page of every plane"),
-    "program_mb_per_s": ("peak programs", "MB/s", "the same in bytes"),
-    "page_reads_per_s": ("peak page reads", "/s", "dies / tR"),
-    "channels_mb_per_s": ("channels", "MB/s", "all together, reads and writes"),
-    "link_read_4k_iops": ("link, reads of 4 KiB", "IOPS", "overhead and transfer of one after the other"),
-    "link_write_4k_iops": ("link, writes of 4 KiB", "IOPS", "the same"),
-    "link_read_1024k_mb_per_s": ("link, reads of 1024 KiB", "MB/s", "the same"),
-    "link_write_1024k_mb_per_s": ("link, writes of 1024 KiB", "MB/s", "the same"),
-    "write_amplification_greedy": (
-        "write amplification, greedy",
-        "",
-        "uniform random writes, finite blocks (after Desnoyers 2014)",
-    ),
-    "write_amplification_fifo": (
-        "write amplification, FIFO",
-        "",
-        "alpha / (alpha + W0(-alpha e^-alpha)); greedy's limit",
-    ),
-    "fresh_write_4k_iops": ("RND 4 KiB writes, fresh", "IOPS", "least of dies, channels and link"),
-    "steady_write_4k_iops": ("RND 4 KiB writes, steady", "IOPS", "the same, at the greedy write amplification"),
-    "memory_bytes": (
-        "memory for its tables",
-        "bytes",
-        "4 bytes for each unit of user and of physical capacity, and a bit",
-    ),
-}
 
 
 @app.command("list")
@@ -56,7 +26,8 @@ def list_presets(json: Annotated[bool, typer.Option("--json", help="One JSON arr
         return
     table = Table(box=None, pad_edge=False)
     for column in ("preset", "capacity", "interface", "media", "what it is"):
-        table.add_column(column, justify="right" if column == "capacity" else "left")
+        justify: JustifyMethod = "right" if column == "capacity" else "left"
+        table.add_column(column, justify=justify, no_wrap=column == "preset")
     for row in rows:
         capacity = f"{row['capacity_bytes'] / 1e9:,.0f} GB"
         table.add_row(row["name"], capacity, row["interface"], row["media"], row["description"])
@@ -74,7 +45,7 @@ def describe(
     """Describe a simulated drive: every parameter with its source, and the limits that follow."""
     facts = _described(drive)
     if json:
-        print(jsonlib.dumps(facts))
+        print(jsonlib.dumps({**facts, "limits": {name: limit.value for name, limit in facts["limits"].items()}}))
     else:
         _show(facts)
 
@@ -103,13 +74,13 @@ def _described(drive: str) -> dict[str, Any]:
         name: {"value": value, "preset_value": preset[name], "source": sources.get(name, "")}
         for name, value in sorted(whole["parameters"].items(), key=lambda item: order.index(item[0]))
     }
-    limits = simulation.limits(whole["parameters"], whole["geometry"])
     return {
         "name": target.path,
+        "kind": whole["kind"],
         "description": simulation.headline(text),
         "parameters": parameters,
         "geometry": whole["geometry"],
-        "limits": dataclasses.asdict(limits),
+        "limits": simulation.limits(whole),
     }
 
 
@@ -125,9 +96,9 @@ def _show(facts: dict[str, Any]) -> None:
     derived = Table(box=None, pad_edge=False, title="What follows", title_justify="left")
     for column in ("limit", "value", "", "law"):
         derived.add_column(column, justify="right" if column == "value" else "left")
-    for name, value in facts["limits"].items():
-        what, unit, law = LIMITS[name]
-        derived.add_row(what, _text(value) if unit else f"{value:.3f}", unit, law)
+    for limit in facts["limits"].values():
+        text = "-" if limit.value is None else f"{limit.value:.3f}" if not limit.unit else _text(limit.value)
+        derived.add_row(limit.what, text, limit.unit, limit.law)
     console.print(derived)
 
 

@@ -24,11 +24,19 @@ def details_section(run: Run, replay: Replay, part: TestPart, report_time: str) 
         _parameters(run),
         common_items(run, report_time),
         _device(run),
+        _host(run),
     ]
     errors = _errors(replay.entries)
     if errors.rows:
         tables.insert(1, errors)
     return Section("run-details", "Run Details", "", "5", tuple(t for t in tables if t.rows), layout="flow")
+
+
+def _host(run: Run) -> Table:
+    """What was looked at before the run; a run of an earlier version has none of it."""
+    rows = tuple((check["name"], check["found"], check["advice"] or "nothing") for check in run.host_checks)
+    columns = (Column("Looked at", "name"), Column("Found", "found"), Column("To do", "advice"))
+    return Table("Host before the run", columns, rows, name="host")
 
 
 def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
@@ -48,6 +56,7 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
         ("Longest hand-over", f"{max((e.measurement.handover_ns for e in entries), default=0) / 1e6:,.3f} ms"),
         ("Late I/Os (ended after their window)", f"{late:,} ({100 * late / ios if ios else 0:.4f} %)"),
         ("Bridge I/Os (between windows, in no result)", sum(entry.measurement.bridge_ios for entry in entries)),
+        *_heat(entries),
         ("I/O errors", sum(entry.measurement.error_ios for entry in entries)),
         ("Purge method", known(run.purge_method)),
         ("Volatile write cache", known(run.write_cache)),
@@ -67,6 +76,21 @@ def _absent(entries: Sequence[Entry]) -> str:
         "CPU IO Wait": [host.cpu_iowait_percent for host in hosts],
     }
     return ", ".join(name for name, values in sources.items() if all(value is None for value in values))
+
+
+def _heat(entries: Sequence[Entry]) -> Iterator[tuple[str, Value]]:
+    """What is known of the drive's energy and temperature, over all steps."""
+    hosts = [entry.measurement.host for entry in entries]
+    joules = [host.energy_j for host in hosts if host.energy_j is not None]
+    if joules:
+        yield "Energy of the drive in steps", f"{sum(joules):,.1f} J"
+    means = [host.temperature_c for host in hosts if host.temperature_c is not None]
+    if means:
+        hottest = max(max(host.temperature_c or -273.15, host.temperature_max_c or -273.15) for host in hosts)
+        yield "Drive temperature, lowest step to highest reading", f"{min(means):.1f} to {hottest:.1f} C"
+    throttled = [host.throttled_s for host in hosts if host.throttled_s is not None]
+    if throttled:
+        yield "Drive throttled itself for", f"{sum(throttled):,.2f} s"
 
 
 def _gaps(entries: Sequence[Entry], limit_ms: float | None) -> Iterator[tuple[str, Value]]:

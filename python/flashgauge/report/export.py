@@ -109,6 +109,9 @@ def _measurement_row(entry: Entry) -> dict[str, Any]:
         "cpu_iowait_percent": m.host.cpu_iowait_percent,
         "power_w": m.host.power_w,
         "temperature_c": m.host.temperature_c,
+        "temperature_max_c": m.host.temperature_max_c,
+        "energy_j": m.host.energy_j,
+        "throttled_s": m.host.throttled_s,
     }
 
 

@@ -29,15 +29,6 @@ _MIX = (
     (95.0, "#2b7bba"),
     (100.0, "#0b3d91"),
 )
-_COUNT = (
-    (0.0, "#440154"),
-    (1.0, "#46327e"),
-    (2.0, "#365c8d"),
-    (2.585, "#277f8e"),
-    (3.0, "#1fa187"),
-    (4.0, "#8fb923"),
-    (5.0, "#d0a70c"),
-)
 _BLOCK = (
     (-1.0, "#440154"),
     (2.0, "#46327e"),
@@ -50,21 +41,10 @@ _BLOCK = (
 )
 
 
-# Quantities without an order, as segments of a test or two metrics in one plot: told apart by hue and by lightness.
-CATEGORIES = ("#0b3d91", "#e6650d", "#1fa187", "#8e1b3a", "#7f7f7f", "#46327e", "#d0a70c", "#5fa8d3")
 # Lines across a histogram, the later the rarer.
 ART = INK
 NINES = ("#e6650d", "#c0392b", "#8e1b3a")
 MRT = "#440154"
-
-
-def category_color(index: int) -> str:
-    return CATEGORIES[index % len(CATEGORIES)]
-
-
-def count_color(count: int) -> str:
-    """Of a thread count or queue depth, which double as block sizes do: along the same ramp, 1 to 32 and beyond."""
-    return _between(_COUNT, log2(count))
 
 
 def mix_color(read_percent: float) -> str:

@@ -41,10 +41,6 @@ class Replay:
         """Rounds judged, of all phases together."""
         return len(self.judged)
 
-    def rounds_of(self, phase: str) -> int:
-        """Complete rounds of one phase."""
-        return sum(judged.phase == phase for judged in self.judged)
-
 
 def parameters_of(run: Run, test: Test) -> Any:
     """The test's parameters from run.json. Raises ReplayError."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from flashgauge._core import Session
 from flashgauge.disclosure import Disclosure
 from flashgauge.measurement import HostUsage
+from flashgauge.rig.hostchecks import HostCheck
 from flashgauge.runfolder import DutInfo
+
+# Told what a purge is doing now, in a phrase.
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,26 @@ class Rig(Protocol):
     def description(self) -> dict[str, Any]:
         """Everything known of the device, JSON values, for run.json."""
 
+    def software(self) -> dict[str, str]:
+        """Name -> version of the programs that are used on the device."""
+
     def disclosures(self) -> list[Disclosure]:
         """Departures that follow from the kind of target alone."""
 
-    def purge(self) -> Prepared:
-        """Purge. Raises DeviceError (an OSError) when it fails."""
+    def purge(self, tell: Tell) -> Prepared:
+        """Purge, and see that it was done. `tell` is told how far it is.
+
+        Raises DeviceError (an OSError) when it fails, or cannot be seen to have been done.
+        """
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         """Set the volatile write cache, and read it back."""
+
+    def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
+        """What of the host may disturb a test; see `hostchecks.check_host`. Takes a moment of watching."""
+
+    def check(self) -> None:
+        """The device is still the one consented to. Sends it nothing. Raises DeviceError."""
 
     def close(self) -> None:
         """Give the device back as it was found. Safe to call twice."""

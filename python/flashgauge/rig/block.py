@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import sys
+import time
 from dataclasses import asdict
 from typing import Any
 
-from flashgauge._core import Session
+from flashgauge._core import DeviceError, Session
 from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.rig import identify, purge, safety, writecache
-from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry
+from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry, Tell
+from flashgauge.rig.held import Held
+from flashgauge.rig.hostchecks import HostCheck, check_host
 from flashgauge.rig.identify import BlockDevice, read_text
+from flashgauge.rig.keeper import Keeper, overdue
 from flashgauge.rig.telemetry import HostTelemetry, temperature_source
 
 # Settings of the block layer that change what is measured.
@@ -35,44 +41,86 @@ _QUEUE_FACTS = (
 class BlockRig:
     """A drive (or what stands for one), held exclusively from here to `close`."""
 
-    def __init__(self, cleared: safety.Cleared, needs: SessionNeeds) -> None:
+    def __init__(self, cleared: safety.Cleared, needs: SessionNeeds, purge_method: str = purge.AUTO) -> None:
         """Raises TargetError or DeviceError, also when the device changed between consent and opening."""
         self._cleared = cleared
         device = cleared.device
+        self._purge = purge.choose(device, purge_method)
+        self._keeper = Keeper(device, cleared.identity)
         self.dut = cleared.dut
-        self.session = Session.block(
-            device.path,
-            usable_bytes(device),
-            needs.seed,
-            needs.max_threads,
-            needs.max_queue_depth,
-            needs.max_block_bytes,
-            True,
-        )
+        self._held = Held(cleared)
+        try:
+            self.session = _session(device, needs)
+        except BaseException:
+            self._held.close()
+            raise
         self.telemetry: Telemetry = HostTelemetry(temperature_source(device), device.roots)
         try:
             # The session opened a path; now that it is held, see that the path led to the right device.
-            safety.recheck(cleared)
+            self.check()
+            # Nobody else has it now: what a run has left that ended with its machine can be put back.
+            if done := overdue(device, cleared.identity):
+                print(f"flashgauge: {device.given}: left by an earlier run, put right now: {done}", file=sys.stderr)
         except BaseException:
-            self.session.close()
+            self.close()
             raise
 
     def description(self) -> dict[str, Any]:
-        return describe(self._cleared.device) | {"identity": asdict(self._cleared.identity)}
+        method = self._purge.method
+        return describe(self._cleared.device) | {
+            "identity": asdict(self._cleared.identity),
+            "member_signatures": list(self._cleared.signatures),
+            "purge": {
+                "method": method.name if method is not None else purge.NONE,
+                "passed_over": self._purge.passed_over,
+                "forecast_s": self._purge.support.forecast_s,
+            },
+        }
+
+    def software(self) -> dict[str, str]:
+        return purge.tool_versions(self._cleared.device)
 
     def disclosures(self) -> list[Disclosure]:
         meaning = identify.stands_for(self._cleared.device)
         return [] if meaning is None else [not_device_level(f"{self._cleared.device.given} stands for {meaning}")]
 
-    def purge(self) -> Prepared:
-        safety.recheck(self._cleared)
-        return purge.discard_device(self._cleared.device)
+    def purge(self, tell: Tell) -> Prepared:
+        return purge.run(self._purge, self._cleared.device, self.check, self._keeper, tell)
 
     def set_write_cache(self, enabled: bool) -> Prepared:
-        return writecache.compare(writecache.state(self._cleared.device), enabled)
+        self.check()
+        return writecache.set_cache(self._cleared.device, enabled, self._keeper.note_cache)
+
+    def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
+        device = self._cleared.device
+        return check_host(device, device.roots, sequential=sequential)
+
+    def check(self) -> None:
+        self._held.check()
 
     def close(self) -> None:
+        """Raises DeviceError when the drive could not be put back; then it is the run's error, unless there is one."""
         self.session.close()
+        try:
+            reason = self._keeper.release()
+        finally:
+            self._held.close()
+        if reason is not None and sys.exc_info()[0] is not None:
+            print(f"flashgauge: {reason}", file=sys.stderr)
+        elif reason is not None:
+            raise DeviceError(errno.EIO, reason)
+
+
+def _session(device: BlockDevice, needs: SessionNeeds) -> Session:
+    """Somebody who lists devices claims each for some microseconds: a claim refused is tried again."""
+    arguments = (usable_bytes(device), needs.seed, needs.max_threads, needs.max_queue_depth, needs.max_block_bytes)
+    try:
+        return Session.block(device.path, *arguments, True)
+    except DeviceError as error:
+        if error.errno != errno.EBUSY:
+            raise
+    time.sleep(safety.CLAIM_AGAIN_S)
+    return Session.block(device.path, *arguments, True)
 
 
 def usable_bytes(device: BlockDevice) -> int:

@@ -18,9 +18,10 @@ from typing import Any
 
 from flashgauge._core import DeviceError, Session, TargetError
 from flashgauge.disclosure import Disclosure
-from flashgauge.rig import identify, purge, safety, writecache
-from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry
+from flashgauge.rig import identify, purge, purge_discard, safety, uses, writecache
+from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry, Tell
 from flashgauge.rig.block import describe, not_device_level
+from flashgauge.rig.hostchecks import HostCheck, check_host
 from flashgauge.rig.identify import BlockDevice, Roots
 from flashgauge.rig.target import Target, parse_size
 from flashgauge.rig.telemetry import HostTelemetry
@@ -44,8 +45,10 @@ def open_file(
     needs: SessionNeeds,
     consent: str | None,
     roots: Roots = Roots(),  # noqa: B008 - Roots is frozen
+    purge_method: str = purge.AUTO,
 ) -> FileRig:
     """Parse, look, refuse, ask consent, check the size, create, open. Raises TargetError or DeviceError."""
+    purge.check_without_drive(purge_method, target.text, (purge.AUTO, "discard"))
     size_bytes = _asked_bytes(target)
     path = os.path.realpath(target.path)
     where = target.text if path == os.path.abspath(target.path) else f"{target.text} -> {path}"
@@ -62,16 +65,18 @@ def open_file(
         range_bytes = _range_bytes(where, size_bytes, status.st_size, needs)
         if not status.st_size:
             _allocate(descriptor, where, range_bytes)
-        return FileRig(target, OpenFile(path, descriptor, range_bytes, not status.st_size), needs, roots)
+        return FileRig(target, OpenFile(path, descriptor, range_bytes, not status.st_size), needs, roots, purge_method)
 
 
 class FileRig:
     """A file, with the file system between the test and the device."""
 
-    def __init__(self, target: Target, file: OpenFile, needs: SessionNeeds, roots: Roots) -> None:
+    def __init__(self, target: Target, file: OpenFile, needs: SessionNeeds, roots: Roots, purge_method: str) -> None:
         self._file = file
-        self._mount = safety.mount_of(file.path, safety.all_mounts(roots))
-        self._device = _device_below(file.path, self._mount, roots)
+        self._purge_method = purge_method
+        self._mount = uses.mount_of(file.path, uses.all_mounts(roots))
+        self._device = device_below(file.path, self._mount, roots)
+        self._roots = roots
         self.session = Session.block(
             file.path,
             file.range_bytes,
@@ -92,7 +97,7 @@ class FileRig:
             logical_block_bytes=self._device.logical_block_bytes if self._device is not None else 512,
         )
         try:
-            self._recheck()
+            self.check()
         except BaseException:
             self.session.close()
             raise
@@ -112,20 +117,22 @@ class FileRig:
     def disclosures(self) -> list[Disclosure]:
         return [not_device_level(f"{self._file.path} is a file and stands for a file system on a device")]
 
-    def purge(self) -> Prepared:
-        self._recheck()
-        return purge.punch_file(self._file.descriptor, self._file.path, self._file.range_bytes)
+    def software(self) -> dict[str, str]:
+        return {}
+
+    def purge(self, tell: Tell) -> Prepared:
+        self.check()
+        if self._purge_method == purge.NONE:
+            return purge.not_asked_for()
+        return purge_discard.punch_file(self._file.descriptor, self._file.path, self._file.range_bytes)
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         return writecache.of_file()
 
-    def close(self) -> None:
-        self.session.close()
-        if self._open:
-            self._open = False
-            os.close(self._file.descriptor)
+    def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
+        return check_host(self._device, self._roots, sequential=sequential)
 
-    def _recheck(self) -> None:
+    def check(self) -> None:
         """The path still leads to the file that was cleared, and it is as large. Raises DeviceError."""
         held = os.fstat(self._file.descriptor)
         try:
@@ -134,6 +141,12 @@ class FileRig:
             raise DeviceError(error.errno, f"{self._file.path}: {error.strerror}; it was there: start again") from error
         if (held.st_dev, held.st_ino) != (now.st_dev, now.st_ino) or now.st_size < self._file.range_bytes:
             raise DeviceError(errno.ESTALE, f"{self._file.path}: replaced or shortened since consent; start again")
+
+    def close(self) -> None:
+        self.session.close()
+        if self._open:
+            self._open = False
+            os.close(self._file.descriptor)
 
 
 def file_bytes(target: Target) -> int:
@@ -201,12 +214,12 @@ def _refuse_used(path: str, status: os.stat_result, where: str, roots: Roots) ->
         except OSError:
             return False
 
-    if any(same(swap) for swap in safety.swap_paths(roots)):
+    if any(same(swap) for swap in uses.swap_paths(roots)):
         raise TargetError(f"{where}: refused: active swap: swapoff {path} first, or give another file")
-    for name, backing in safety.loop_files(roots):
+    for name, backing in uses.loop_files(roots):
         if same(backing):
             raise TargetError(f"{where}: refused: it is behind {name}: losetup -d /dev/{name} first")
-    for _, process in safety.writers(roots, lambda open_path: open_path == path):
+    for _, process in uses.writers(roots, lambda open_path: open_path == path):
         raise TargetError(f"{where}: refused: open for writing by {process}: stop that process first")
 
 
@@ -256,7 +269,7 @@ def _undone_on_error(path: str, descriptor: int, existed: bool) -> Iterator[None
         raise
 
 
-def _device_below(path: str, mount: safety.Mount | None, roots: Roots) -> BlockDevice | None:
+def device_below(path: str, mount: uses.Mount | None, roots: Roots) -> BlockDevice | None:
     """The block device under the file's file system, when it is exactly one that can be told."""
     device_number = os.stat(path).st_dev
     folder = identify.folders_by_number(roots).get(f"{os.major(device_number)}:{os.minor(device_number)}")

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from flashgauge._core import TargetError
@@ -44,12 +45,12 @@ class BlockDevice:
     def name(self) -> str:
         return kernel_name(self.folder)
 
-    @property
+    @cached_property
     def disk(self) -> Path:
         """Folder of the whole disk: the parent's for a partition, else the device's own."""
         return self.folder.parent if self.is_partition else self.folder
 
-    @property
+    @cached_property
     def is_partition(self) -> bool:
         return (self.folder / "partition").exists()
 
@@ -60,6 +61,10 @@ class BlockDevice:
     @property
     def logical_block_bytes(self) -> int:
         return number(self.disk / "queue/logical_block_size") or SECTOR_BYTES
+
+    @property
+    def physical_block_bytes(self) -> int:
+        return number(self.disk / "queue/physical_block_size") or self.logical_block_bytes
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,9 @@ def find_block(path: str, roots: Roots = Roots()) -> BlockDevice:
     if not stat.S_ISBLK(status.st_mode):
         raise TargetError(f"{where}: not a block device; lsblk lists the block devices")
     number_text = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
-    folder = folders_by_number(roots).get(number_text)
-    if folder is None:
+    # Not by a look at all devices: this is asked while a test runs.
+    folder = (roots.sys / "dev/block" / number_text).resolve()
+    if not folder.exists():
         raise TargetError(f"{where}: the kernel has no block device {number_text}; is the drive still connected?")
     return BlockDevice(path, real, folder, roots)
 
@@ -132,10 +138,37 @@ def partitions(disk: Path) -> list[Path]:
     return sorted(entry for entry in disk.glob("*") if (entry / "partition").exists())
 
 
+def block_device(folder: Path, roots: Roots) -> BlockDevice:
+    """The device with this sysfs folder, by its usual node."""
+    path = str(roots.dev / kernel_name(folder))
+    return BlockDevice(path, path, folder, roots)
+
+
+def same_drive(disk: Path, roots: Roots) -> tuple[str, ...] | None:
+    """What two disks have in common only when they are one drive, seen by two paths; None when that cannot be told.
+
+    The identifier alone does not do: cheap bridges and emulators give the same one to all.
+    """
+    wwid, serial_text = _wwid(disk), serial(block_device(disk, roots))
+    return (wwid, serial_text, str(number(disk / "size"))) if wwid and serial_text else None
+
+
+def other_namespaces(device: BlockDevice) -> list[Path]:
+    """Folders of further NVMe namespaces on the drive: what is done to the drive as a whole is done to them."""
+    names = r"nvme\d+n\d+"
+    homes = {device.disk.parent, *nvme_controllers(device)}
+    found = {entry.resolve() for home in homes for entry in home.glob("nvme*n*") if re.fullmatch(names, entry.name)}
+    return sorted(found - {device.disk}) if re.fullmatch(names, kernel_name(device.disk)) else []
+
+
+def _wwid(disk: Path) -> str | None:
+    return read_text(disk / "wwid") or read_text(disk / "device/wwid")
+
+
 def identity(device: BlockDevice) -> Identity:
     return Identity(
         serial(device),
-        read_text(device.disk / "wwid") or read_text(device.disk / "device/wwid"),
+        _wwid(device.disk),
         device.size_bytes,
         read_text(device.folder / "dev") or "",
         read_text(device.disk / "diskseq"),
@@ -233,15 +266,24 @@ def interface(device: BlockDevice) -> str | None:
     controllers = nvme_controllers(device)
     if controllers:
         return _nvme_interface(controllers[0])
-    if port := re.search(r"/ata(\d+)/", place):
-        speed = read_text(device.roots.sys / f"class/ata_link/link{port[1]}/sata_spd")
-        return f"SATA {speed}" if speed and speed[0].isdigit() else "SATA"
+    if re.search(r"/ata\d+/", place):
+        return " ".join(filter(None, ("SATA", _sata_speed(device))))
     if "/end_device-" in place:
         return _sas_interface(device)
     for mark, name in {"/usb": "USB", "/mmc_host/": "MMC", "/virtio": "virtio"}.items():
         if mark in place:
             return name
     return f"{re.split(r'[0-9-]', device.name)[0]} (virtual)" if "/devices/virtual/" in place else None
+
+
+def numa_node(device: BlockDevice) -> int | None:
+    """The node of the adapter that the device hangs on; None where the machine has no nodes, or does not tell."""
+    for folder in (*nvme_controllers(device), device.disk, *device.disk.parents):
+        for name in ("numa_node", "device/numa_node"):
+            text = read_text(folder / name)
+            if text is not None and text.isdigit():
+                return int(text)
+    return None
 
 
 def host_adapter(device: BlockDevice) -> str | None:
@@ -262,10 +304,33 @@ def _nvme_interface(controller: Path) -> str:
     transport = read_text(controller / "transport")
     if transport not in {None, "pcie"}:
         return f"NVMe over {transport}"
-    now, most = (_pcie_link(controller / "device", which) for which in ("current", "max"))
+    now, most = _pcie_links(controller)
     if now is None:
         return "NVMe"
     return f"NVMe, {now}" if most in {None, now} else f"NVMe, {now} (the drive can {most})"
+
+
+def link_speeds(device: BlockDevice) -> tuple[str | None, str | None]:
+    """The speed that drive and host agreed on, and the drive's own highest; None where it is not told.
+
+    A SATA drive's generations are bits 1 to 3 of IDENTIFY DEVICE word 76 (ACS-4).
+    """
+    controllers = nvme_controllers(device)
+    if controllers:
+        return _pcie_links(controllers[0])
+    now, words = _sata_speed(device), ata_identify(device.disk)
+    able = [rate for bit, rate in enumerate(("1.5 Gbps", "3.0 Gbps", "6.0 Gbps"), 1) if words and words[152] & 1 << bit]
+    return (f"SATA {now}" if now else None), (f"SATA {able[-1]}" if able else None)
+
+
+def _sata_speed(device: BlockDevice) -> str | None:
+    port = re.search(r"/ata(\d+)/", str(device.folder))
+    speed = read_text(device.roots.sys / f"class/ata_link/link{port[1]}/sata_spd") if port else None
+    return speed if speed and speed[0].isdigit() else None
+
+
+def _pcie_links(controller: Path) -> tuple[str | None, str | None]:
+    return _pcie_link(controller / "device", "current"), _pcie_link(controller / "device", "max")
 
 
 def _pcie_link(pci: Path, which: str) -> str | None:
@@ -306,7 +371,7 @@ def _unit_serial(disk: Path) -> str | None:
     return text.decode(errors="replace").strip(" \0") or None
 
 
-def _ata_identify(disk: Path) -> bytes:
+def ata_identify(disk: Path) -> bytes:
     """IDENTIFY DEVICE data, which VPD page 89h carries from byte 60; empty when the drive is not SATA."""
     try:
         page = (disk / "device/vpd_pg89").read_bytes()
@@ -317,7 +382,7 @@ def _ata_identify(disk: Path) -> bytes:
 
 def _ata_text(disk: Path, first: int, last: int) -> str | None:
     """ATA strings: two characters a word, the first in the high byte of a little-endian word."""
-    words = _ata_identify(disk)[2 * first : 2 * last + 2]
+    words = ata_identify(disk)[2 * first : 2 * last + 2]
     swapped = b"".join(words[at : at + 2][::-1] for at in range(0, len(words), 2))
     return swapped.decode(errors="replace").strip(" \0") or None
 
@@ -326,7 +391,7 @@ _FORM_FACTORS = {1: '5.25"', 2: '3.5"', 3: '2.5"', 4: '1.8"', 5: 'under 1.8"', 6
 
 
 def _form_factor(disk: Path) -> str | None:
-    words = _ata_identify(disk)
+    words = ata_identify(disk)
     return _FORM_FACTORS.get(words[336] & 0xF) if words else None  # word 168
 
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from flashgauge.rig import identify, safety
+import sys
+
+from flashgauge.rig import identify, purge, safety
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.block import BlockRig, usable_bytes
 from flashgauge.rig.file import file_bytes, needed_bytes, open_file
 from flashgauge.rig.simulated import simulated, simulated_bytes
 from flashgauge.rig.target import Target
+
+
+class _Once:
+    """Says the first thing it is told; there is no display yet."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix: str | None = prefix
+
+    def __call__(self, what: str) -> None:
+        if self._prefix is not None:
+            print(f"flashgauge: {self._prefix}{what}", file=sys.stderr)
+            self._prefix = None
 
 
 def capacity_bytes(target: Target) -> int:
@@ -19,16 +33,27 @@ def capacity_bytes(target: Target) -> int:
     return usable_bytes(identify.find_block(target.path))
 
 
-def open_rig(target: Target, needs: SessionNeeds, consent: str | None) -> Rig:
+def open_rig(
+    target: Target,
+    needs: SessionNeeds,
+    consent: str | None,
+    *,
+    consent_signatures: bool = False,
+    purge_method: str = purge.AUTO,
+) -> Rig:
     """The rig for `target`. `consent`: what the operator gave with --consent; a simulated drive needs none.
+    `consent_signatures`: a device that carries a member signature, and is not in use, may be overwritten too.
 
-    Raises TargetError when the target does not exist, is in use, lacks consent or is too small, and DeviceError when
-    the device fails or changes while being opened.
+    Raises TargetError when the target does not exist, is in use, lacks consent, is too small or does not have
+    `purge_method`, and DeviceError when the device fails or changes while being opened.
     """
     if target.kind == "sim":
-        return simulated(target, needs)
+        return simulated(target, needs, purge_method)
     if target.kind == "file":
-        return open_file(target, needs, consent)
+        return open_file(target, needs, consent, purge_method=purge_method)
     device = identify.find_block(target.path)
-    cleared = safety.clear(device, target.text, consent, needed_bytes(needs))
-    return BlockRig(cleared, needs)
+    safety.check_consent(device, consent)  # No command goes to a drive before that.
+    purge.wait_for_earlier(device, _Once(f"{device.given}: waiting for "))
+    needed = needed_bytes(needs)
+    cleared = safety.clear(device, target.text, consent, needed, consent_signatures=consent_signatures)
+    return BlockRig(cleared, needs, purge_method)

@@ -1,96 +1,217 @@
-"""Purge (3.2) by discard: tell the device, or the file system, that none of the range holds data.
+"""Purge (3.2): which method, and the one way all of them are run: identity, stamps, purge, identity, samples read.
 
-Discard is not among the methods the standard names, and no device promises what it does with it; the purge is
-therefore disclosed. Nothing is read back: neither zeros nor old data would tell in which state the flash is.
+Chosen by what the device says it supports, in the order of METHODS: what the standard names before what it does not,
+block erase before cryptographic erase, discard last. A drive's own command that fails, or leaves data behind, stops
+the run: what state the drive is in then, nobody knows.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
 import os
-import stat
-import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from flashgauge._core import DeviceError
-from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.rig.base import Prepared
-from flashgauge.rig.identify import BlockDevice, number, read_text
+from flashgauge._core import DeviceError, TargetError
+from flashgauge.rig import identify, purge_ata, purge_nvme, purge_scsi, purge_verify, tools
+from flashgauge.rig.ata import Ata, is_ata
+from flashgauge.rig.base import Prepared, Tell
+from flashgauge.rig.identify import BlockDevice
+from flashgauge.rig.keeper import Keeper
+from flashgauge.rig.nvme import Nvme
+from flashgauge.rig.purge_discard import Discard, disclosed, not_run
+from flashgauge.rig.purge_method import Method, Support, whole_drive
+from flashgauge.rig.scsi import Scsi, is_scsi
 
-BLKDISCARD = 0x1277  # _IO(0x12, 119), linux/fs.h; takes {u64 start, u64 bytes}
-CHUNK_BYTES = 64 << 30  # one call cannot be interrupted; 64 GiB keeps Ctrl-C alive and is few calls
+AUTO, NONE = "auto", "none"
+NOT_ASKED_FOR = "as asked for with --purge none"
+METHODS: tuple[Method, ...] = (*purge_nvme.METHODS, *purge_ata.METHODS, *purge_scsi.METHODS, Discard())
+NAMES = (AUTO, *(method.name for method in METHODS), NONE)
 
-FALLOC_FL_KEEP_SIZE = 0x01  # linux/falloc.h
-FALLOC_FL_PUNCH_HOLE = 0x02
+RETURN_S = 60.0  # for a drive to answer again after it has formatted itself
 
-_ADVICE = (
-    "purge the drive by its own command before the run (nvme sanitize or nvme format; hdparm --security-erase or "
-    "--sanitize-block-erase; sg_format), and name it in the report"
-)
-
-
-def not_run(reason: str) -> Prepared:
-    """The purge that did not happen: the result is then not one of the standard's."""
-    message = f"the device was not purged: {reason}"
-    return Prepared(f"not run ({reason})", (Disclosure(Kind.PURGE_NOT_RUN, "3.2", message, _ADVICE, invalidates=True),))
-
-
-def _by_discard(how: str) -> Prepared:
-    message = f"purged by {how}, which is not one of the standard's methods; what the device does with it is not known"
-    return Prepared(how, (Disclosure(Kind.PURGE_BY_DISCARD, "3.2", message, _ADVICE),))
+BLKPG, BLKPG_DEL_PARTITION = 0x1269, 2  # linux/blkpg.h
 
 
-def discard_device(device: BlockDevice) -> Prepared:
-    """Discard the whole block device. Raises DeviceError when that fails.
+@dataclass(frozen=True)
+class Choice:
+    """`method`: None for no purge, for `reason`. `passed_over`: methods before it, and why not."""
 
-    Opened without O_EXCL: the session holds the exclusive claim, also against a second open by its own process. The
-    kernel discards all the same, since nobody else can have come in.
+    method: Method | None
+    reason: str = ""
+    support: Support = Support()  # noqa: RUF009 - Support is frozen
+    passed_over: dict[str, str] = field(default_factory=dict)
+
+
+def check_name(name: str) -> str:
+    """Raises TargetError when there is no such method."""
+    if name not in NAMES:
+        raise TargetError(f"--purge {name}: there are: {', '.join(NAMES)}")
+    return name
+
+
+def supports(device: BlockDevice) -> dict[str, Support]:
+    """What the device says of each method of its kind, in the order of choice. Only asks."""
+    return {method.name: method.supported(device) for method in METHODS if _may_concern(method, device)}
+
+
+def _may_concern(method: Method, device: BlockDevice) -> bool:
+    kinds = {
+        "nvme": bool(identify.nvme_controllers(device)),
+        "ata": is_ata(device),
+        "scsi": is_scsi(device),
+    }
+    return kinds.get(method.name.split("-")[0], True)
+
+
+def choose(device: BlockDevice, name: str = AUTO) -> Choice:
+    """The method for the device. Raises TargetError when the one asked for by name cannot be used on it."""
+    check_name(name)
+    if name == NONE:
+        return Choice(None, NOT_ASKED_FOR)
+    if name != AUTO:
+        method = next(method for method in METHODS if method.name == name)
+        support = method.supported(device)
+        if support.reason is not None and not support.may_try:
+            raise TargetError(f"{device.given}: --purge {name} cannot be used: {support.reason}")
+        return Choice(method, support=support)
+    passed_over: dict[str, str] = {}
+    for method in METHODS:
+        support = method.supported(device)
+        if support.reason is None:
+            return Choice(method, support=support, passed_over=passed_over)
+        if _may_concern(method, device):
+            passed_over[method.name] = support.reason
+    return Choice(None, passed_over["discard"], passed_over=passed_over)
+
+
+def wait_for_earlier(device: BlockDevice, tell: Tell) -> None:
+    """Wait for the end of a purge that an earlier run, or somebody else, has left under way: until then the drive
+    cannot even be read. A drive that does not answer the question is left to the checks that follow.
+
+    Raises DeviceError when it takes too long.
     """
-    if not number(device.disk / "queue/discard_max_bytes"):
-        return not_run("the device takes no discard")
-    context = f"{device.path}: discard"
+    if whole_drive(device) is not None or not needed_tools(device) or tools.missing(*needed_tools(device)):
+        return
+    method = next(method for method in METHODS if _may_concern(method, device))
     try:
-        descriptor = os.open(device.path, os.O_WRONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise DeviceError(error.errno, f"{context}: {error.strerror}; check the device's connection") from error
+        method.wait_for_earlier(device, tell)
+    except DeviceError as error:
+        if error.errno == errno.ETIMEDOUT:
+            raise
+
+
+def needed_tools(device: BlockDevice) -> tuple[str, ...]:
+    """The programs that speak to a drive of this kind."""
+    if identify.nvme_controllers(device):
+        return Nvme.TOOLS
+    if is_ata(device):
+        return Ata.TOOLS
+    return Scsi.TOOLS if is_scsi(device) else ()
+
+
+def tool_versions(device: BlockDevice) -> dict[str, str]:
+    """Tool -> version, of those that are installed and tell one."""
+    found = {tool: tools.version(tool) for tool in needed_tools(device)}
+    return {tool: version for tool, version in found.items() if version is not None}
+
+
+def run(choice: Choice, device: BlockDevice, recheck: Callable[[], None], keeper: Keeper, tell: Tell) -> Prepared:
+    """Purge and verify. `recheck` raises DeviceError when the device is not the one consented to any more.
+
+    Raises DeviceError when the purge fails, or leaves data behind.
+    """
+    recheck()
+    method = choice.method
+    if method is None:
+        return not_run(choice.reason)
+    forecast_s = choice.support.forecast_s
+    tell(method.name if forecast_s is None else f"{method.name}: about {forecast_s:.0f} s by the drive's own estimate")
+    takes_writes = method.wait_for_earlier(device, tell)
+    recheck()
+    # A drive whose last sanitize failed takes a new one only.
+    stamps = purge_verify.stamp(device) if takes_writes else None
+    recheck()
     try:
-        status = os.fstat(descriptor)
-        major_minor = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
-        if not stat.S_ISBLK(status.st_mode) or major_minor != read_text(device.folder / "dev"):
-            raise DeviceError(errno.ENODEV, f"{context}: the path no longer leads to {device.name}; start again")
-        _discard(descriptor, device.size_bytes)
-    except DeviceError:
-        raise
-    except OSError as error:
-        if error.errno == errno.EOPNOTSUPP:
+        log = method.run(device, tell, keeper)
+    except DeviceError as error:
+        if isinstance(method, Discard) and error.errno == errno.EOPNOTSUPP:
             return not_run("the device takes no discard")
-        raise DeviceError(error.errno, f"{context}: {error.strerror}; the kernel log says more") from error
-    finally:
-        os.close(descriptor)
-    return _by_discard("discard of the whole device (BLKDISCARD)")
+        raise
+    _wait_for_return(device, recheck)
+    _forget_partitions(device)
+    tell(f"{method.name}: reading samples")
+    if stamps is not None:
+        evidence = purge_verify.check(device, stamps, method.name, scrambles=method.scrambles)
+    else:
+        evidence = "no samples, since the drive took no writes before"
+    state = "; ".join(filter(None, (method.what, evidence, log)))
+    if not isinstance(method, Discard):
+        return Prepared(state)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in choice.passed_over.items())
+    return Prepared(state, (disclosed(method.what, reasons),))
 
 
-def _discard(descriptor: int, size_bytes: int) -> None:
-    for start in range(0, size_bytes, CHUNK_BYTES):
-        fcntl.ioctl(descriptor, BLKDISCARD, struct.pack("=QQ", start, min(CHUNK_BYTES, size_bytes - start)))
-
-
-def punch_file(descriptor: int, path: str, range_bytes: int) -> Prepared:
-    """Free the file's blocks over the range and reserve new, unwritten ones. Raises DeviceError when that fails."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    # fallocate64 takes a 64-bit offset on every platform; musl has only fallocate, which does so there.
-    call = getattr(libc, "fallocate64", libc.fallocate)
-    call.argtypes = libc.fallocate.argtypes
-    if call(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, range_bytes) == 0:
+def _wait_for_return(device: BlockDevice, recheck: Callable[[], None]) -> None:
+    """The kernel reads capacity and identity anew after a format; until then they may be missing."""
+    until_s = time.monotonic() + RETURN_S
+    while True:
         try:
-            # Else a disk that fills up during the run would fail writes, hours into it.
-            os.posix_fallocate(descriptor, 0, range_bytes)
-        except OSError as error:
-            raise DeviceError(error.errno, f"{path}: purge: {error.strerror}; free space on the file system") from error
-        return _by_discard("freeing the file's blocks (fallocate, punch hole)")
-    code = ctypes.get_errno()
-    if code in (errno.EOPNOTSUPP, errno.ENOSYS):
-        return not_run("the file system cannot free the blocks of a file")
-    raise DeviceError(code, f"{path}: purge: {os.strerror(code)}; check the file system")
+            recheck()
+            with purge_verify.opened(device, os.O_RDONLY):
+                return
+        except DeviceError:
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(0.5)
+
+
+class _Partition(ctypes.Structure):
+    """struct blkpg_partition."""
+
+    _fields_ = (
+        ("start", ctypes.c_longlong),
+        ("length", ctypes.c_longlong),
+        ("number", ctypes.c_int),
+        ("names", ctypes.c_char * 128),
+    )
+
+
+class _PartitionCall(ctypes.Structure):
+    """struct blkpg_ioctl_arg."""
+
+    _fields_ = (
+        ("op", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+    )
+
+
+def _forget_partitions(device: BlockDevice) -> None:
+    """The table is gone with the data; the kernel still has what it once read there. BLKRRPART would be refused, since
+    the session holds the disk."""
+    partitions = [] if device.is_partition else identify.partitions(device.disk)
+    for folder in partitions:
+        entry = _Partition(number=identify.number(folder / "partition"))
+        size = ctypes.sizeof(entry)
+        call = _PartitionCall(BLKPG_DEL_PARTITION, 0, size, ctypes.cast(ctypes.pointer(entry), ctypes.c_void_p))
+        # A kernel that cannot keeps an entry nobody uses.
+        with contextlib.suppress(OSError), purge_verify.opened(device, os.O_RDONLY) as descriptor:
+            fcntl.ioctl(descriptor, BLKPG, call)
+
+
+def not_asked_for() -> Prepared:
+    """--purge none."""
+    return not_run(NOT_ASKED_FOR)
+
+
+def check_without_drive(name: str, target: str, own: tuple[str, ...]) -> None:
+    """For targets that are no block devices; `own`: what they know beside none. Raises TargetError."""
+    check_name(name)
+    if name not in (*own, NONE):
+        raise TargetError(f"{target}: --purge {name} is for drives; here there are: {', '.join((*own, NONE))}")

@@ -3,36 +3,36 @@
 A device in use is refused whatever the consent; a free one needs consent that names its serial number. The list of
 uses is long because each catches what the others miss (a dm device that is not mounted, a swap file's disk, a pool
 that is not imported); the kernel's own claim, asked last, catches what none of them knows.
-Limits: a device used raw by another machine (shared SAS, NVMe over fabrics) looks free; data without a signature of
-md, LVM, ZFS, bcache or LUKS is protected by the consent alone.
+Limits: those of `uses` and `signatures`; data without a known member signature is protected by the consent alone.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import shlex
 import stat
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashgauge._core import DeviceError, TargetError
-from flashgauge.rig import identify
-from flashgauge.rig.identify import BlockDevice, Identity, Roots, read_text
+from flashgauge.rig import identify, signatures
+from flashgauge.rig.identify import BlockDevice, Identity, read_text
+from flashgauge.rig.uses import Uses, names_under, read_uses
 from flashgauge.runfolder import DutInfo
+
+# Somebody who lists devices claims each for some microseconds; so may another program that looks at them.
+CLAIM_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True)
-class Mount:
-    """One line of mountinfo; `names`: kernel names of the block devices it is known to sit on."""
+class Refusal:
+    """Why a device may not be tested: in a word or two, and as a phrase with its cure."""
 
-    point: str
-    filesystem: str
-    source: str
-    options: str
-    names: frozenset[str]
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Facts:
     """What was found of a device. With every use empty, nothing speaks against destroying its data.
 
     Uses are phrases that name the device concerned ("sda1 at /home"). `claimed`: the kernel holds it exclusively.
-    `unreadable`: why the device could not be searched for signatures.
+    `unreadable`: why the device could not be searched for signatures. `unwatched`: its medium can be exchanged, and
+    the kernel would not tell.
     """
 
     label: str
@@ -53,63 +54,87 @@ class Facts:
     holders: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
     loops: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
     writers: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
     claimed: bool = False
-    unreadable: str | None = None
+    unwatched: bool = False
+    unreadable: Refusal | None = None
 
 
 @dataclass(frozen=True)
 class Cleared:
-    """A device that was found free, and that the operator consented to lose: what a rig is made from."""
+    """A device that was found free, and that the operator consented to lose: what a rig is made from.
+
+    `signatures`: member signatures that the operator consented to lose as well.
+    """
 
     device: BlockDevice
     dut: DutInfo
     identity: Identity
+    signatures: tuple[str, ...] = ()
 
 
-def clear(device: BlockDevice, target: str, consent: str | None, needed_bytes: int) -> Cleared:
+def clear(
+    device: BlockDevice, target: str, consent: str | None, needed_bytes: int, *, consent_signatures: bool = False
+) -> Cleared:
     """All checks, in order: uses, consent, size. Raises TargetError; DeviceError when the device changed meanwhile."""
     before = identify.identity(device)
-    refuse(gather(device))
+    facts = gather(device, read_uses(device.roots))
+    refuse(facts, consent_signatures)
     check_consent(device, consent)
     if before.size_bytes < needed_bytes:
         raise TargetError(
             f"{identify.label(device)}: too small, the test needs {needed_bytes} bytes; take a larger one"
         )
     same_device(before, identify.identity(device), identify.label(device))
-    return Cleared(device, identify.dut_info(device, target), before)
+    return Cleared(device, identify.dut_info(device, target), before, facts.signatures)
 
 
-def refuse(facts: Facts) -> None:
+def refuse(facts: Facts, consent_signatures: bool = False) -> None:
     """Raises TargetError naming every reason and its cure, when there is one."""
-    reasons = refusals(facts)
+    reasons = refusals(facts, consent_signatures)
     if reasons:
-        raise TargetError(f"{facts.label}: refused: {'; '.join(reasons)}")
+        raise TargetError(f"{facts.label}: refused: {'; '.join(reason.text for reason in reasons)}")
 
 
-def refusals(facts: Facts) -> list[str]:
-    """Why the device may not be tested, each with its cure; empty when it may."""
+def refusals(facts: Facts, consent_signatures: bool = False) -> list[Refusal]:
+    """Why the device may not be tested, each with its cure; empty when it may. `consent_signatures`: the operator
+    consents to losing what carries a member signature and is not in use."""
+    member = () if consent_signatures else facts.signatures
     uses = [
-        (facts.root, "the running system's root is on it ({}): test another drive"),
-        (facts.mounted, "mounted ({}): umount first"),
-        (facts.swaps, "active swap ({}): swapoff first"),
-        (facts.holders, "held ({}): take that device down first (dmsetup, vgchange, mdadm, cryptsetup)"),
-        (facts.pools, "in a mounted btrfs ({}): umount first"),
-        (facts.loops, "behind a loop device ({}): losetup -d first"),
-        (facts.writers, "open for writing ({}): stop that process first"),
-        (facts.signatures, "carries a member signature ({}): if its data may go, wipefs -a first"),
-        (facts.read_only, "read-only ({}): blockdev --setrw, or the drive's own write protection"),
+        ("system disk", facts.root, "the running system's root is on it ({}): test another drive"),
+        ("mounted", facts.mounted, "mounted ({}): umount first"),
+        ("swap", facts.swaps, "active swap ({}): swapoff first"),
+        (
+            "held",
+            facts.holders,
+            "held ({}): take that device down first (dmsetup, vgchange, mdadm, cryptsetup, multipath)",
+        ),
+        ("btrfs", facts.pools, "in a mounted btrfs ({}): umount first"),
+        ("loop", facts.loops, "behind a loop device ({}): losetup -d first"),
+        ("exported", facts.exports, "exported to other machines ({}): take it out of that target first"),
+        ("open", facts.writers, "open for writing ({}): stop that process first"),
+        (
+            "signature",
+            member,
+            "carries a member signature ({}): if its data may go, wipefs -a first, or add --consent-signatures",
+        ),
+        ("read-only", facts.read_only, "read-only ({}): blockdev --setrw, or the drive's own write protection"),
     ]
-    reasons = [text.format(", ".join(found)) for found, text in uses if found]
+    reasons = [Refusal(kind, text.format(", ".join(found))) for kind, found, text in uses if found]
     if facts.size_bytes == 0:
-        reasons.append("its size is 0: no medium, or not set up")
+        reasons.append(Refusal("no medium", "its size is 0: no medium, or not set up"))
     if facts.host_managed:
-        reasons.append("host-managed zones take no random writes: test a conventional drive")
+        reasons.append(Refusal("zoned", "host-managed zones take no random writes: test a conventional drive"))
+    if facts.unwatched:
+        missing = "its medium can be exchanged, and this kernel would not tell: use Linux 5.15 or newer"
+        reasons.append(Refusal("removable", missing))
     if facts.unreadable:
         reasons.append(facts.unreadable)
     if facts.claimed and not reasons:  # else the reasons above already explain the claim
-        reasons.append("the kernel holds it exclusively: find the user with lsblk and lsof, and stop it")
+        text = "the kernel holds it exclusively: find the user with lsblk and lsof, and stop it"
+        reasons.append(Refusal("claimed", text))
     return reasons
 
 
@@ -148,148 +173,66 @@ def recheck(cleared: Cleared) -> None:
     same_device(cleared.identity, identify.identity(now), device.given)
 
 
-def gather(device: BlockDevice) -> Facts:
-    """Look at everything that may use the device, its disk, or a partition of it."""
-    roots = device.roots
+def gather(device: BlockDevice, uses: Uses, *, gently: bool = False) -> Facts:
+    """Look at everything that may use the device, its disk, or a partition of it; also by another path to the drive.
+
+    `gently`: a device in use is neither opened nor read, since that could disturb who uses it.
+    """
     disk = device.disk
-    family = [disk, *identify.partitions(disk)]
-    # Signatures on a sibling partition are no use of ours; those on the disk itself, or on what is to be lost, are.
-    lost = [disk, device.folder] if device.is_partition else family
-    touched = names_under(device.folder)
-    mounts = all_mounts(roots)
-    signatures, unreadable = _signatures(device, lost)
-    return Facts(
+    twins = [twin for twin in uses.disks.get(identify.same_drive(disk, device.roots) or (), ()) if twin != disk]
+    family = [node for whole in (disk, *twins) for node in (whole, *identify.partitions(whole))]
+    touched = names_under(device.folder).union(*(names_under(twin) for twin in twins))
+
+    def of(found: Iterable[tuple[str, frozenset[str]]]) -> tuple[str, ...]:
+        return tuple(sorted({phrase for phrase, names in found if names & touched}))
+
+    facts = Facts(
         label=identify.label(device),
         size_bytes=device.size_bytes,
-        read_only=_sorted(
-            identify.kernel_name(node) for node in (disk, device.folder) if read_text(node / "ro") == "1"
+        read_only=tuple(
+            sorted({identify.kernel_name(node) for node in (disk, device.folder) if read_text(node / "ro") == "1"})
         ),
         host_managed=read_text(disk / "queue/zoned") == "host-managed",
-        root=_sorted(name for mount in mounts if mount.point == "/" for name in mount.names & touched),
-        mounted=_sorted(f"{mount.source} at {mount.point}" for mount in mounts if mount.names & touched),
-        swaps=_sorted(name for name in _swaps(roots) if _under(name, roots) & touched),
-        holders=_sorted(
-            f"{identify.kernel_name(node)} by {holder.name}" for node in family for holder in node.glob("holders/*")
+        root=tuple(sorted({name for mount in uses.mounts if mount.point == "/" for name in mount.names & touched})),
+        mounted=of((f"{mount.source} at {mount.point}", mount.names) for mount in uses.mounts),
+        swaps=of((use.phrase, use.names) for use in uses.swaps),
+        holders=tuple(
+            sorted(f"{identify.kernel_name(node)} by {hold.name}" for node in family for hold in node.glob("holders/*"))
         ),
-        pools=_sorted(
-            name
-            for member in (roots.sys / "fs/btrfs").glob("*/devices/*")
-            if _under(name := identify.kernel_name(member), roots) & touched
-        ),
-        loops=_sorted(name for name, file in loop_files(roots) if _under(_name_of(file, roots), roots) & touched),
-        writers=_sorted(
-            f"{path} by {process}"
-            for path, process in writers(roots, lambda path: bool(_under(_name_of(path, roots), roots) & touched))
-        ),
-        signatures=signatures,
-        claimed=_claimed(device),
-        unreadable=unreadable,
+        pools=of((use.phrase, use.names) for use in uses.pools),
+        loops=of((use.phrase, use.names) for use in uses.loops),
+        exports=of((use.phrase, use.names) for use in uses.exports),
+        writers=of((use.phrase, use.names) for use in uses.writers),
+        unwatched=read_text(disk / "removable") == "1" and read_text(disk / "diskseq") is None,
     )
+    if gently and refusals(facts):
+        return facts
+    found, unreadable = _look(device, _lost(device, with_disk=True), signatures.members_in)
+    return replace(facts, signatures=tuple(found), unreadable=unreadable, claimed=_claimed(device))
 
 
-def names_under(folder: Path) -> frozenset[str]:
-    """Kernel names of the device, its whole disk, and all devices beneath it (dm and md members), to the bottom."""
-    names: set[str] = set()
-    to_visit = [folder]
-    while to_visit:
-        node = to_visit.pop()
-        if identify.kernel_name(node) in names:
-            continue
-        names.add(identify.kernel_name(node))
-        to_visit += [member.resolve() for member in node.glob("slaves/*")]
-        if (node / "partition").exists():
-            to_visit.append(node.parent)
-    return frozenset(names)
+def contents(device: BlockDevice) -> list[str]:
+    """What a test would destroy, as far as it is recognized: "sda1: ext4 "home""."""
+    return _look(device, _lost(device, with_disk=False), signatures.contents_in)[0]
 
 
-def all_mounts(roots: Roots) -> list[Mount]:
-    """Mounts of this and, as far as they can be read, of every other mount namespace."""
-    lines: set[str] = set()
-    seen: set[str] = set()
-    for folder in [roots.proc / "self", *roots.proc.glob("[0-9]*")]:
-        try:
-            space = os.readlink(folder / "ns/mnt")
-        except OSError:
-            space = str(folder)  # no leave to ask which namespace it is in; its mounts may be readable still
-        if space not in seen:
-            seen.add(space)
-            lines.update((read_text(folder / "mountinfo") or "").splitlines())
-    return parse_mounts(sorted(lines), roots)
-
-
-def parse_mounts(lines: list[str], roots: Roots) -> list[Mount]:
-    """mountinfo lines: 4th field the mount point, 3rd major:minor, after " - " file system, source, options."""
-    by_number = identify.folders_by_number(roots)
-    mounts = []
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        fields, tail = left.split(), right.split()
-        if len(fields) < 5 or len(tail) < 2:
-            continue
-        source = _unescaped(tail[1])
-        folder = by_number.get(fields[2])
-        # btrfs, overlay and others mount with major number 0; what they sit on is then known by the source.
-        names = names_under(folder) if folder is not None else _under(_name_of(source, roots), roots)
-        mounts.append(Mount(_unescaped(fields[4]), tail[0], source, tail[2] if len(tail) > 2 else "", names))
-    return [_with_layers(mount, mounts) for mount in mounts]
-
-
-def _with_layers(mount: Mount, mounts: list[Mount]) -> Mount:
-    """An overlay sits on the devices of the file systems that hold its layers."""
-    if mount.filesystem != "overlay":
-        return mount
-    layers = re.findall(r"(?:upperdir|lowerdir|workdir)=([^,]*)", mount.options)
-    names = mount.names
-    for layer in [path for paths in layers for path in paths.split(":")]:
-        below = mount_of(_unescaped(layer), [other for other in mounts if other.filesystem != "overlay"])
-        names |= below.names if below is not None else frozenset()
-    return Mount(mount.point, mount.filesystem, mount.source, mount.options, names)
-
-
-def mount_of(path: str, mounts: list[Mount]) -> Mount | None:
-    """The mount a path is on: the longest mount point that leads to it."""
-    holding = [mount for mount in mounts if Path(path).is_relative_to(mount.point)]
-    return max(holding, key=lambda mount: len(mount.point), default=None)
-
-
-def swap_paths(roots: Roots) -> list[str]:
-    """Paths of active swap devices and files."""
-    lines = (read_text(roots.proc / "swaps") or "").splitlines()[1:]
-    return [_unescaped(line.split()[0]) for line in lines if line.strip()]
-
-
-def loop_files(roots: Roots) -> list[tuple[str, str]]:
-    """(loop device, path of its backing file or device)."""
-    pairs = [
-        (folder.name, read_text(folder / "loop/backing_file")) for folder in (roots.sys / "class/block").glob("loop*")
-    ]
-    return [(name, file) for name, file in pairs if file is not None]
-
-
-def _swaps(roots: Roots) -> list[str]:
-    return [name for path in swap_paths(roots) if (name := _name_of(path, roots)) is not None]
-
-
-def writers(roots: Roots, concerns: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """(path, process) for every path of concern that another process has open for writing: nothing else tells of the
-    raw disk or the disk image of a virtual machine."""
-    for entry in roots.proc.glob("[0-9]*/fd"):
-        process = entry.parent
-        try:
-            links = [] if process.name == str(os.getpid()) else list(os.scandir(entry))
-            # The link's text is compared, not what it leads to: stat hangs on a dead network file system.
-            paths = [(link.name, os.readlink(link.path)) for link in links]
-        except OSError:
-            continue  # ended meanwhile, or not ours to look at
-        for number, path in paths:
-            if concerns(path):
-                flags = re.search(r"flags:\s*([0-7]+)", read_text(process / f"fdinfo/{number}") or "")
-                if flags is None or int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY:
-                    yield path, f"process {process.name} {read_text(process / 'comm') or ''}".strip()
+def _lost(device: BlockDevice, *, with_disk: bool) -> list[Path]:
+    """Folders of what a test overwrites: the device and its partitions. `with_disk`: also a partition's disk, whose
+    signature makes the partition part of what the disk belongs to; one on a sibling partition does not."""
+    if device.is_partition:
+        return [device.disk, device.folder] if with_disk else [device.folder]
+    return [device.folder, *identify.partitions(device.folder)]
 
 
 def _claimed(device: BlockDevice) -> bool:
     """Whether an exclusive open fails: mounts of other namespaces, pools, targets, anything the kernel uses."""
+    if not _busy(device):
+        return False
+    time.sleep(CLAIM_AGAIN_S)
+    return _busy(device)
+
+
+def _busy(device: BlockDevice) -> bool:
     try:
         os.close(os.open(device.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:
@@ -297,8 +240,10 @@ def _claimed(device: BlockDevice) -> bool:
     return False
 
 
-def _signatures(device: BlockDevice, nodes: list[Path]) -> tuple[tuple[str, ...], str | None]:
-    """Signatures on the nodes, and why a node could not be read."""
+def _look(
+    device: BlockDevice, nodes: list[Path], search: Callable[[int, int], list[str]]
+) -> tuple[list[str], Refusal | None]:
+    """What `search(descriptor, size_bytes)` finds on the nodes, each with its name; why a node could not be read."""
     found: list[str] = []
     for node in nodes:
         name, size_bytes = identify.kernel_name(node), identify.number(node / "size") * identify.SECTOR_BYTES
@@ -309,70 +254,14 @@ def _signatures(device: BlockDevice, nodes: list[Path]) -> tuple[tuple[str, ...]
                 status = os.fstat(descriptor)
                 major_minor = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
                 if stat.S_ISBLK(status.st_mode) and major_minor != read_text(node / "dev"):
-                    return tuple(found), f"{path} is not the device {name}: start again"
-                found += [f"{name}: {signature}" for signature in signatures_in(descriptor, size_bytes)]
+                    return found, Refusal("unreadable", f"{path} is not the device {name}: start again")
+                found += [f"{name}: {what}" for what in search(descriptor, size_bytes)]
             finally:
                 os.close(descriptor)
         except PermissionError:
-            return tuple(found), f"no permission to read {path}: run as root"
+            return found, Refusal("permission", f"no permission to read {path}: run as root")
         except OSError as error:
             if size_bytes:  # without a medium, the size says so already
-                return tuple(found), f"cannot read {path} ({error.strerror}): check its connection and the kernel log"
-    return tuple(found), None
-
-
-def signatures_in(descriptor: int, size_bytes: int) -> list[str]:
-    """Names of the signatures of md, LVM, ZFS, bcache and LUKS at their places. Raises OSError."""
-
-    def at(offset: int, count: int) -> bytes:
-        return os.pread(descriptor, count, offset) if offset >= 0 else b""
-
-    md = b"\xfc\x4e\x2b\xa9"  # 0xa92b4efc, little-endian; version 0.90 is written in the host's order
-    end_64k = size_bytes // 65536 * 65536 - 65536
-    end_8k = (size_bytes // 512 - 16) // 8 * 8 * 512
-    checks = {
-        "LVM": any(at(sector * 512, 8) == b"LABELONE" for sector in range(4)),
-        "md": any(at(offset, 4) == md for offset in (0, 4096, end_8k, end_64k)) or at(end_64k, 4) == md[::-1],
-        "Intel firmware RAID": at(size_bytes - 1024, 23) == b"Intel Raid ISM Cfg Sig.",
-        "DDF RAID": at(size_bytes - 512, 4) == b"\xde\x11\xde\x11",
-        "bcache": at(4096 + 24, 16) == bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81"),
-        "LUKS": at(0, 6) == b"LUKS\xba\xbe" or at(0x4000, 6) == b"SKUL\xba\xbe",
-        "ZFS": any(_zfs_label(at(offset + 131072, 131072)) for offset in _zfs_labels(size_bytes)),
-    }
-    return [name for name, present in checks.items() if present]
-
-
-def _zfs_labels(size_bytes: int) -> tuple[int, ...]:
-    label = 262144
-    end = size_bytes // label * label
-    return (0, label, end - 2 * label, end - label) if end >= 4 * label else ()
-
-
-def _zfs_label(uberblocks: bytes) -> bool:
-    """Uberblocks start with their magic, at a multiple of 1 KiB at least, in either byte order."""
-    magic = (0x00BAB10C).to_bytes(8, "little")
-    return any(uberblocks[at : at + 8] in (magic, magic[::-1]) for at in range(0, len(uberblocks), 1024))
-
-
-def _name_of(path: str, roots: Roots) -> str | None:
-    """Kernel name of the device node at `path` (/dev/mapper/x is a link to /dev/dm-0); None when it is none."""
-    if not path.startswith("/dev/"):
-        return None
-    top = Path(os.path.realpath(roots.dev))
-    real = Path(os.path.realpath(top / path.removeprefix("/dev/")))
-    name = str(real.relative_to(top)) if real.is_relative_to(top) else ""
-    return name if name and (roots.sys / "class/block" / name.replace("/", "!")).exists() else None
-
-
-def _under(name: str | None, roots: Roots) -> frozenset[str]:
-    entry = roots.sys / "class/block" / (name or "").replace("/", "!")
-    return names_under(entry.resolve()) if name and entry.exists() else frozenset()
-
-
-def _sorted(phrases: Iterator[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(phrases)))
-
-
-def _unescaped(text: str) -> str:
-    """The kernel writes space, tab, newline and backslash in these tables as three octal digits."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+                text = f"cannot read {path} ({error.strerror}): check its connection and the kernel log"
+                return found, Refusal("unreadable", text)
+    return found, None

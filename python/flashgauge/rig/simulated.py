@@ -7,9 +7,11 @@ import tomllib
 from typing import Any
 
 import flashgauge
-from flashgauge._core import Session, TargetError, preset_text
+from flashgauge._core import Session, TargetError, preset_description, preset_text
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.rig.base import NoTelemetry, Prepared, SessionNeeds, Telemetry
+from flashgauge.rig import purge
+from flashgauge.rig.base import NoTelemetry, Prepared, SessionNeeds, Telemetry, Tell
+from flashgauge.rig.hostchecks import HostCheck
 from flashgauge.rig.target import Target, parse_size
 from flashgauge.runfolder import DutInfo
 
@@ -28,17 +30,36 @@ def overrides(target: Target) -> dict[str, Any]:
     return values
 
 
+# The parameters that switch a kind of fault on, and those that describe it further.
+_FAULTS = {
+    "fault_read_error_rate": ("fault_read_errors_max",),
+    "fault_program_error_rate": ("fault_bad_blocks_max",),
+    "fault_spike_rate": ("fault_spike_ms",),
+    "fault_dropout_after_ios": (),
+    "fault_dropout_after_s": (),
+    "fault_power_loss_after_s": ("power_on_ms",),
+}
+
+
+def faults(parameters: dict[str, Any]) -> list[str]:
+    """The faults that the drive's parameters ask for, as NAME=VALUE; empty when there are none."""
+    names = [name for switch, more in _FAULTS.items() if parameters.get(switch) for name in (switch, *more)]
+    return [f"{name}={parameters[name]:g}" for name in names]
+
+
 class SimulatedRig:
     """A drive that exists in virtual time only."""
 
-    def __init__(self, target: Target, needs: SessionNeeds) -> None:
-        """Raises TargetError for an unknown preset or parameter."""
-        self.session = Session.simulated(
-            target.path, json.dumps(overrides(target)), needs.seed, needs.max_threads, needs.max_queue_depth
-        )
+    def __init__(self, target: Target, needs: SessionNeeds, purge_method: str = purge.AUTO) -> None:
+        """Raises TargetError for an unknown preset or parameter, or a purge method of real drives."""
+        purge.check_without_drive(purge_method, target.text, (purge.AUTO,))
+        self._purge_method = purge_method
+        changes = json.dumps(overrides(target))
+        self.session = Session.simulated(target.path, changes, needs.seed, needs.max_threads, needs.max_queue_depth)
         self.telemetry: Telemetry = NoTelemetry()
         self._description: dict[str, Any] = json.loads(self.session.describe())
-        self._plp = bool(self._description["power_loss_protection"])
+        self._disk = json.loads(preset_description(target.path, changes))["kind"] == "disk"
+        self._plp = bool(self._description.get("power_loss_protection"))
         self.dut = DutInfo(
             target=target.text,
             kind="simulated",
@@ -57,17 +78,35 @@ class SimulatedRig:
         return self._description
 
     def disclosures(self) -> list[Disclosure]:
+        simulated = Disclosure(
+            Kind.SIMULATED,
+            "1.3",
+            f"the device is a simulation ({self.dut.model}); its figures describe a model, not a product",
+            "run on a real drive, such as /dev/nvme0n1",
+        )
+        injected = faults(self._description)
+        if not injected:
+            return [simulated]
         return [
+            simulated,
             Disclosure(
-                Kind.SIMULATED,
+                Kind.FAULTS_INJECTED,
                 "1.3",
-                f"the device is a simulation ({self.dut.model}); its figures describe a model, not a product",
-                "run on a real drive, such as /dev/nvme0n1",
-            )
+                f"faults are injected on purpose: {', '.join(injected)}",
+                "leave the fault_ parameters out",
+                invalidates=True,
+            ),
         ]
 
-    def purge(self) -> Prepared:
+    def software(self) -> dict[str, str]:
+        return {}
+
+    def purge(self, tell: Tell) -> Prepared:
+        if self._purge_method == purge.NONE:
+            return purge.not_asked_for()
         self.session.purge()
+        if self._disk:
+            return Prepared("not needed: a simulated disk, nothing to purge")
         return Prepared("simulated: returned to fresh out of the box")
 
     def set_write_cache(self, enabled: bool) -> Prepared:
@@ -75,14 +114,24 @@ class SimulatedRig:
         state = "enabled" if enabled else "disabled"
         return Prepared(f"{state} (buffer protected against power loss)" if self._plp else state)
 
+    def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
+        return ()  # nothing of the host is in virtual time
+
+    def trim(self, lba: int, range_bytes: int) -> None:
+        """The host needs the range from sector `lba` on no longer. Raises TargetError for one beyond the end."""
+        self.session.trim(lba, range_bytes)
+
+    def check(self) -> None:
+        """Nobody can exchange a drive that is in this process alone."""
+
     def close(self) -> None:
         self.session.close()
 
 
-def simulated(target: Target, needs: SessionNeeds) -> SimulatedRig:
+def simulated(target: Target, needs: SessionNeeds, purge_method: str = purge.AUTO) -> SimulatedRig:
     if not target.path:
         raise TargetError(f"{target.text}: which preset? for example sim:sata-enterprise")
-    return SimulatedRig(target, needs)
+    return SimulatedRig(target, needs, purge_method)
 
 
 def simulated_bytes(target: Target) -> int:

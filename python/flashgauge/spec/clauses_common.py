@@ -55,10 +55,11 @@ COMMON: tuple[Clause, ...] = (
         "3.2",
         "a purge before each pre-conditioning and test; the report names its method, or says that none was run",
         "shall",
-        "flashgauge.driver:Driver",
+        "flashgauge.rig.purge:run",
         reached="purge",
         kinds=(Kind.PURGE_NOT_RUN, Kind.PURGE_BY_DISCARD),
         covers=("4.1", *(f"{n}.2.1" for n in range(7, 15)), *(f"{n}.3.1" for n in range(7, 15))),
+        note="any valid method may be chosen; by the drive's own commands it counts as one, by discard it is disclosed",
     ),
     Clause(
         "3.5",
@@ -85,7 +86,7 @@ COMMON: tuple[Clause, ...] = (
         "3.7",
         "volatile write cache off for PTS-E, on for PTS-C, unless the test says otherwise; the report gives its state",
         "should",
-        "flashgauge.rig.writecache:compare",
+        "flashgauge.rig.writecache:set_cache",
         reached="cache",
         kinds=(Kind.WRITE_CACHE_STATE,),
         covers=(

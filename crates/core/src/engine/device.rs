@@ -22,6 +22,20 @@ pub enum Control {
         lba: Lba,
         bytes: Bytes,
     },
+    /// Power is lost, and comes back.
+    PowerLoss,
+}
+
+/// Energy and temperature of a device over a time. `None`: not known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conditions {
+    pub span_ns: u64,
+    pub energy_j: f64,
+    /// Mean over the time, and highest.
+    pub temperature_c: Option<f64>,
+    pub temperature_max_c: Option<f64>,
+    /// How long the device has slowed itself down because it was hot.
+    pub throttled_ns: Option<u64>,
 }
 
 /// A device as one engine thread sees it. A slot is the caller's number for an outstanding I/O; it is free
@@ -29,6 +43,10 @@ pub enum Control {
 pub trait Device {
     /// The device's clock.
     fn now(&mut self) -> Nanos;
+
+    /// This one will be submitted before long: a hint, which changes nothing.
+    #[inline]
+    fn expect(&mut self, _request: &Request) {}
 
     /// Queue one I/O. It may be held back until `wait`, but no longer.
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError>;
@@ -40,6 +58,11 @@ pub trait Device {
 
     /// The data pattern of the writes to come: share of it that is random.
     fn set_entropy(&mut self, percent: u8);
+
+    /// Energy and temperature since this was last asked, of a device that knows them by itself.
+    fn conditions(&mut self) -> Option<Conditions> {
+        None
+    }
 
     /// Change the state of an idle device. Only the simulated drive can: a real one is purged by other tools.
     fn control(&mut self, control: Control) -> Result<(), Error> {

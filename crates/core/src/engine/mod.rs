@@ -10,7 +10,7 @@ mod uring;
 mod worker;
 
 pub use clock::monotonic;
-pub use device::{Completion, Control, Device};
+pub use device::{Completion, Conditions, Control, Device};
 pub use null::NullDevice;
 pub use protocol::StopReason;
 pub use session::{Limits, Session, StepResult};

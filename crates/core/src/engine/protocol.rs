@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::device::Control;
+use super::device::{Conditions, Control};
 use crate::error::Error;
 use crate::recorder::Recorder;
 use crate::units::Nanos;
@@ -95,6 +95,8 @@ pub struct WorkerReport {
     /// From taking over the step to the window's begin.
     pub handover_ns: u64,
     pub window_end: Nanos,
+    /// From the step's begin until its last I/O came back.
+    pub conditions: Option<Conditions>,
 }
 
 #[derive(Debug)]

@@ -6,14 +6,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::device::{Control, Device};
+use super::device::{Conditions, Control, Device};
 use super::null::NullDevice;
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use super::uring::{Target, UringDevice};
 use super::worker::{Worker, WorkerSetup};
 use crate::error::{Error, StimulusError};
 use crate::recorder::Recorder;
-use crate::simdrive::{DriveParameters, SimDrive};
+use crate::simdisk::SimDisk;
+use crate::simdrive::SimDrive;
+use crate::simulated::Parameters;
 use crate::units::Bytes;
 use crate::workload::{RequestStream, Stimulus, Stop};
 
@@ -43,6 +45,8 @@ pub struct StepResult {
     /// Time the device had nothing outstanding before the step's first I/O; `None` for a first step.
     pub gap_ns: Option<u64>,
     pub reason: StopReason,
+    /// Of the device over the step, if it knows by itself.
+    pub conditions: Option<Conditions>,
 }
 
 struct Handle {
@@ -70,12 +74,22 @@ pub struct Session {
 }
 
 impl Session {
-    /// A simulated drive in virtual time: one worker drives all threads.
-    pub fn simulated(parameters: DriveParameters, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
+    /// A simulated device in virtual time: one worker drives all threads.
+    pub fn simulated(
+        parameters: impl Into<Parameters>,
+        seed: u64,
+        threads: u32,
+        queue_depth: u32,
+    ) -> Result<Self, Error> {
+        let parameters = parameters.into();
         let range = parameters.capacity();
         let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
         let mut session = Self::empty(limits, range, seed, true, None);
-        session.spawn(0, threads, move || Ok(SimDrive::new(parameters, threads * queue_depth)?))?;
+        let slots = threads * queue_depth;
+        match parameters {
+            Parameters::Ssd(parameters) => session.spawn(0, threads, move || Ok(SimDrive::new(*parameters, slots)?))?,
+            Parameters::Disk(parameters) => session.spawn(0, threads, move || Ok(SimDisk::new(parameters, slots)))?,
+        }
         Ok(session)
     }
 
@@ -345,6 +359,8 @@ fn merge(reports: Vec<WorkerReport>, reason: StopReason) -> StepResult {
         recorder: first.recorder,
         gap_ns,
         reason,
+        // A device with several workers is a real one, and says nothing.
+        conditions: first.conditions,
     };
     for report in reports {
         result.window_ns = result.window_ns.max(report.window_end.since(report.recorder.start()));

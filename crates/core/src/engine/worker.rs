@@ -157,6 +157,8 @@ impl<D: Device> Worker<D> {
             None => Before::Fresh,
         };
         self.device.set_entropy(plan.stimulus.entropy_percent);
+        // What was before, idling for one, is not of this step.
+        self.device.conditions();
         self.set_lanes(&plan)?;
         let timed = plan.stop.window_ns().is_some();
         let active = self.lanes.iter().any(|lane| lane.active);
@@ -243,7 +245,7 @@ impl<D: Device> Worker<D> {
             _ if lane.left == 0 => return Ok(()),
             _ => true,
         };
-        let mut request = lane.stream.next_request();
+        let mut request = lane.stream.next_announced(|request| self.device.expect(request));
         match current.plan.stop {
             Stop::Ios { .. } => lane.left -= 1,
             Stop::Bytes { .. } | Stop::Fill { .. } if counted => {
@@ -366,6 +368,7 @@ impl<D: Device> Worker<D> {
             first_submit: current.first_submit,
             handover_ns: recorder_start.since(current.began),
             window_end,
+            conditions: self.device.conditions(),
         };
         self.reply(Reply::Step(Box::new(report)));
     }

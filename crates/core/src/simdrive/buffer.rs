@@ -3,10 +3,15 @@
 use super::drive::{OVERWRITE_AHEAD, SimDrive};
 use super::events::Event;
 use super::flash::Job;
+use super::slc::CellMode;
 
 impl SimDrive {
     /// Take data of waiting writes into the buffer, in order, while there is room.
     pub(super) fn fill_buffer(&mut self) {
+        // While the buffer was full, arrivals only queued up.
+        while let Some(slot) = self.calendar.pop_arrival() {
+            self.arrived(slot);
+        }
         while let Some(&slot) = self.buffer_waiting.front() {
             while self.commands[slot as usize].left > 0 {
                 if self.buffer_free <= 0 {
@@ -23,6 +28,12 @@ impl SimDrive {
         }
     }
 
+    #[inline]
+    pub(super) fn arrived(&mut self, slot: u32) {
+        self.writes_on_link -= 1;
+        self.buffer_waiting.push_back(slot);
+    }
+
     /// The write's next units, as many as go into the buffer and the open page together.
     fn buffer_units(&mut self, slot: u32) {
         let waits = self.waits_for_flash();
@@ -31,7 +42,8 @@ impl SimDrive {
         let unit = command.first_unit + u64::from(index);
         let partial = (index == 0 && command.partial_first) || (command.left == 1 && command.partial_last);
         let whole = command.left - u64::from(command.partial_last);
-        let count = if partial { 1 } else { whole.min(self.buffer_free as u64) as u32 }.min(self.ftl.room_in_page());
+        let count =
+            if partial { 1 } else { whole.min(self.buffer_free as u64) as u32 }.min(self.ftl.room_in_page(unit));
         #[cfg(test)]
         let count = if self.plainly { 1 } else { count };
         command.left -= u64::from(count);
@@ -39,24 +51,30 @@ impl SimDrive {
         if u64::from(command.units) > OVERWRITE_AHEAD {
             self.ftl.expect_overwrite(unit + OVERWRITE_AHEAD..unit + OVERWRITE_AHEAD + u64::from(count));
         }
-        if waits && self.open_page_waiters.last() != Some(&slot) {
+        let waiters = &mut self.open_page_waiters[self.ftl.pool()];
+        if waits && waiters.last() != Some(&slot) {
             command.pending += 1;
-            self.open_page_waiters.push(slot);
+            waiters.push(slot);
         }
         if partial {
             self.modify(unit);
         }
+        if self.extras.watches {
+            self.watch_write(slot, unit, count, partial);
+        }
         self.ftl.write(unit, count, &mut self.work);
-        self.start_work();
+        if !self.work.is_empty() {
+            self.start_work();
+        }
     }
 
     /// The unit will be written in part: what it holds must be read.
     #[inline(never)]
     fn modify(&mut self, unit: u64) {
         self.ftl.settle();
-        if let Some(page) = self.ftl.page_of(unit) {
+        if let Some((page, _, mode)) = self.ftl.place_of(unit) {
             let die = self.flash.die_of(page);
-            let done = self.flash.modify(die, self.now);
+            let done = self.flash.modify(die, mode, self.now);
             self.enter_die(die, done);
         }
     }
@@ -65,33 +83,38 @@ impl SimDrive {
     fn write_accepted(&mut self, slot: u32) {
         self.ftl.settle();
         self.large_writes -= u32::from(self.is_large(self.commands[slot as usize].units));
-        self.write_commands += 1;
-        let per_page = u64::from(self.parameters.write_commands_per_map_page);
-        if per_page > 0 && self.write_commands.is_multiple_of(per_page) {
+        self.flash.control(self.write_link.controller_ns, self.now);
+        self.unmapped_writes += 1;
+        if self.unmapped_writes == u64::from(self.parameters.write_commands_per_map_page) {
+            self.unmapped_writes = 0;
             let die = self.map_die;
             self.map_die = (die + 1) % self.parameters.dies;
-            let done = self.flash.program(die, Job::InnerProgram, false, self.now);
+            let done = self.flash.program(die, Job::InnerProgram, CellMode::Native, false, self.now);
             self.enter_die(die, done);
         }
         if !self.waits_for_flash() {
-            let at = self.now + (self.parameters.write_latency_us * 1e3) as u64;
+            let at = self.now + self.write_link.delay_ns;
             self.calendar.enter(at, Event::WriteDone(slot));
         }
     }
 
     pub(super) fn flush_open_page(&mut self) {
         self.ftl.settle();
-        let padded = self.ftl.counters().padded_units;
-        if self.ftl.pad(&mut self.work) {
-            // Padding passes through the buffer like data, so that a programmed page always frees a page.
-            self.buffer_free -= (self.ftl.counters().padded_units - padded) as i64;
-            self.start_work();
+        for pool in 0..self.ftl.pools() {
+            self.ftl.select_pool(pool);
+            let padded = self.ftl.counters().padded_units;
+            if self.ftl.pad(&mut self.work) {
+                // Padding passes through the buffer like data, so that a programmed page always frees a page.
+                self.buffer_free -= (self.ftl.counters().padded_units - padded) as i64;
+                self.start_work();
+            }
         }
     }
 
     pub(super) fn tell_waiters(&mut self, page: u32) {
         let Some(index) = self.page_waiters.iter().position(|(waited, _)| *waited == page) else { return };
-        let (_, slots) = self.page_waiters.swap_remove(index);
+        // In order: a small drive may have two programs of one page under way.
+        let (_, slots) = self.page_waiters.remove(index);
         for slot in slots {
             let command = &mut self.commands[slot as usize];
             command.pending -= 1;

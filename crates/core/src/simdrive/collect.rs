@@ -2,10 +2,8 @@
 //! host is idle.
 
 use super::ftl::{FlashWork, Ftl, State, Superblock};
+use super::slc::CellMode;
 use super::victims::GcPacing;
-
-/// How many units ahead of collection map entries are fetched.
-const COLLECT_AHEAD: u64 = 32;
 
 /// With fewer free superblocks than this, collection goes first: both frontiers may need a new one.
 const LEAST_FREE: usize = 2;
@@ -16,15 +14,26 @@ pub struct Victim {
     pub(super) superblock: u32,
     /// Next unit to look at.
     pub(super) cursor: u64,
-    valid_at_start: u64,
-    copied: u64,
+    pub(super) valid_at_start: u64,
+    pub(super) copied: u64,
     /// Units the host has written since collection began.
-    host_units: u64,
+    pub(super) host_units: u64,
 }
 
 impl Ftl {
-    /// The host has written `units` more, and space may be short.
-    pub(super) fn reclaim(&mut self, units: u64, work: &mut Vec<FlashWork>) {
+    /// The host has written a page of `units`, and space may be short.
+    #[inline]
+    pub(super) fn reclaim(&mut self, units: u64, mode: CellMode, work: &mut Vec<FlashWork>) {
+        let of_main = if mode == CellMode::Native { units } else { self.pace_fold(units, work) };
+        self.reclaim_main(of_main, work);
+    }
+
+    /// `units` more of the main area are used, and space may be short.
+    #[inline]
+    pub(super) fn reclaim_main(&mut self, units: u64, work: &mut Vec<FlashWork>) {
+        if units == 0 {
+            return;
+        }
         match self.collection.pacing {
             GcPacing::Paced => self.pace(units, work),
             GcPacing::Line => self.collect_line(units, work),
@@ -46,11 +55,11 @@ impl Ftl {
             victim.host_units += host_units;
             let gain = self.geometry.units_per_superblock - victim.valid_at_start;
             let urgent = self.free.len() < LEAST_FREE;
-            while urgent || victim.copied * gain < victim.host_units * victim.valid_at_start {
-                if !self.collect_page(&mut victim, work) {
-                    break;
-                }
-            }
+            // As many as are due, and all where that gains nothing.
+            let share = victim.host_units * victim.valid_at_start;
+            let due =
+                if share > 0 { share.checked_next_multiple_of(gain).map_or(u64::MAX, |all| all / gain) } else { 0 };
+            self.collect_until(&mut victim, if urgent { u64::MAX } else { due }, work);
             let left = self.superblocks[victim.superblock as usize].valid;
             if left > 0 {
                 self.victim = Some(victim);
@@ -73,7 +82,7 @@ impl Ftl {
                 self.choose_victim(self.collection.reserve as usize + 1);
             }
             let Some(mut victim) = self.victim.take() else { break };
-            while self.collect_page(&mut victim, work) {}
+            self.collect_until(&mut victim, u64::MAX, work);
             self.credit += (self.geometry.units_per_superblock - victim.valid_at_start) as i64;
             self.release(victim.superblock);
         }
@@ -109,55 +118,78 @@ impl Ftl {
     fn choose_victim(&mut self, enough: usize) {
         while self.free.len() < enough {
             let (capacity, now) = (self.geometry.units_per_superblock, self.clock());
-            let Some(superblock) = self.victims.choose(&self.superblocks, capacity, now) else { return };
-            let valid = u64::from(self.superblocks[superblock as usize].valid);
-            if valid > 0 {
-                self.victim = Some(Victim { superblock, cursor: 0, valid_at_start: valid, copied: 0, host_units: 0 });
+            let victim = self.take_dynamic().or_else(|| {
+                self.victims.choose(&self.superblocks, capacity, now).map(|superblock| self.victim_of(superblock))
+            });
+            let Some(victim) = victim else { return };
+            if victim.valid_at_start > 0 {
+                self.victim = Some(victim);
                 return;
             }
-            self.release(superblock);
+            self.release(victim.superblock);
         }
     }
 
-    fn release(&mut self, superblock: u32) {
+    pub(super) fn victim_of(&self, superblock: u32) -> Victim {
+        let valid_at_start = u64::from(self.superblocks[superblock as usize].valid);
+        Victim { superblock, cursor: 0, valid_at_start, copied: 0, host_units: 0 }
+    }
+
+    pub(super) fn release(&mut self, superblock: u32) {
         let block = &mut self.superblocks[superblock as usize];
         assert_eq!(block.valid, 0, "a superblock is released when nothing valid is left in it");
-        *block = Superblock { state: State::Free, valid: 0, erases: block.erases + 1, used: true };
+        let mode = block.mode;
+        *block = Superblock { state: State::Free, valid: 0, erases: block.erases + 1, used: true, mode };
         self.counters.erases += 1;
-        self.free.push_back(superblock);
+        match &mut self.slc {
+            Some(slc) if u64::from(superblock) >= self.geometry.superblocks => slc.free.push_back(superblock),
+            slc => {
+                if let (Some(slc), CellMode::Slc) = (slc, mode) {
+                    slc.dynamic -= 1;
+                    block.mode = CellMode::Native;
+                }
+                self.free.push_back(superblock);
+            }
+        }
+        self.prefer_slc();
     }
 
     /// Move the valid units of the victim's next page that has any. False when there is none left.
-    fn collect_page(&mut self, victim: &mut Victim, work: &mut Vec<FlashWork>) -> bool {
+    pub(super) fn collect_page(&mut self, victim: &mut Victim, work: &mut Vec<FlashWork>) -> bool {
         let n = u64::from(self.geometry.units_per_page);
         let base = u64::from(victim.superblock) * self.geometry.units_per_superblock;
         while victim.cursor < self.geometry.units_per_superblock {
             let first = base + victim.cursor;
             victim.cursor += n;
-            self.expect_moves(first + COLLECT_AHEAD);
             let mut valid = self.valid.window(first, n as u32);
-            let moved = u64::from(valid.count_ones());
+            let (moved, senses) = (u64::from(valid.count_ones()), self.senses(valid));
             while valid != 0 {
                 self.move_unit(first + u64::from(valid.trailing_zeros()), victim.superblock, work);
                 valid &= valid - 1;
             }
             if moved > 0 {
                 victim.copied += moved;
-                work.push(FlashWork::CollectRead { page: (first / n) as u32, units: moved as u32 });
+                let mode = self.superblocks[victim.superblock as usize].mode;
+                if mode == CellMode::Slc {
+                    self.counters.collected_units -= moved;
+                    self.counters.folded_units += moved;
+                }
+                work.push(FlashWork::CollectRead { page: (first / n) as u32, units: moved as u32, senses, mode });
                 return true;
             }
         }
         false
     }
 
-    /// The map entries of the valid units of the page at `from` will be needed soon.
+    /// Read operations that the units of a page take whose bits are set: one for each page of the flash they are in.
     #[inline]
-    fn expect_moves(&self, from: u64) {
-        let mut valid = self.valid.window(from, self.geometry.units_per_page);
-        while valid != 0 {
-            self.map.prefetch(u64::from(self.reverse.get(from + u64::from(valid.trailing_zeros()))));
-            valid &= valid - 1;
+    pub(super) fn senses(&self, units: u64) -> u32 {
+        let m = self.geometry.units_per_sense;
+        if m == self.geometry.units_per_page {
+            return u32::from(units != 0);
         }
+        let one = u64::MAX >> (64 - m);
+        (0..self.geometry.units_per_page).step_by(m as usize).map(|at| u32::from((units >> at) & one != 0)).sum()
     }
 
     fn move_unit(&mut self, from: u64, victim: u32, work: &mut Vec<FlashWork>) {
@@ -165,13 +197,13 @@ impl Ftl {
         self.valid.clear_one(from as u32);
         self.superblocks[victim as usize].valid -= 1;
         let at = &self.collector;
-        let (page, physical) = (at.page, at.page * self.geometry.units_per_page + at.filled);
+        let physical = at.page * self.geometry.units_per_page + at.filled;
         self.place_unit(unit, physical, self.collector.superblock);
+        self.stamp_moved(from, physical);
         self.counters.collected_units += 1;
         self.collector.filled += 1;
         if self.collector.filled == self.geometry.units_per_page {
-            let erase = self.collector.erases_left > 0;
-            work.push(FlashWork::Program { page, erase, host: false });
+            work.push(self.collector.program(None));
             if self.collector.turn_page() {
                 self.move_collector();
             }

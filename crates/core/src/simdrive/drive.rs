@@ -6,16 +6,15 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
-
 use super::command::{Command, LinkRate};
 use super::events::{Calendar, Event};
+use super::extras::Extras;
 use super::flash::{Flash, FlashTimes, Job};
 use super::ftl::{FlashWork, Ftl};
 use super::idle::IdleCollection;
 use super::memory::fresh_ftl;
 use super::params::{DriveParameters, UNIT};
-use crate::engine::{Completion, Control, Device};
+use crate::engine::{Completion, Conditions, Control, Device};
 use crate::error::{DeviceError, Error, TargetError};
 use crate::units::{Bytes, Lba, Nanos};
 use crate::workload::{Operation, Request};
@@ -23,21 +22,8 @@ use crate::workload::{Operation, Request};
 /// How many units ahead of a write the tables it will change are fetched.
 pub(super) const OVERWRITE_AHEAD: u64 = 8;
 
-/// Counters since purge, for tests and for the curious.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct DriveCounters {
-    pub host_units: u64,
-    pub collected_units: u64,
-    pub padded_units: u64,
-    pub superblock_erases: u64,
-}
-
-impl DriveCounters {
-    /// Units programmed for each unit the host wrote.
-    pub fn write_amplification(&self) -> f64 {
-        (self.host_units + self.collected_units) as f64 / self.host_units as f64
-    }
-}
+/// Small requests' map entries are fetched when they are drawn, others' when they are submitted.
+const EXPECTED_UNITS: u32 = 16;
 
 pub struct SimDrive {
     pub(super) parameters: DriveParameters,
@@ -45,15 +31,15 @@ pub struct SimDrive {
     pub(super) calendar: Calendar,
     pub(super) ftl: Ftl,
     pub(super) flash: Flash,
-    read_link: LinkRate,
-    write_link: LinkRate,
+    pub(super) read_link: LinkRate,
+    pub(super) write_link: LinkRate,
     /// When the link is free: [0] for reads and for both on a half-duplex link, [1] for writes.
-    link_free: [u64; 2],
+    pub(super) link_free: [u64; 2],
     write_lane: usize,
     pub(super) commands: Vec<Command>,
     /// Commands in the drive, and those the host still holds.
-    active: u32,
-    waiting: VecDeque<u32>,
+    pub(super) active: u32,
+    pub(super) waiting: VecDeque<u32>,
     cache_enabled: bool,
     /// Units free in the buffer; below 0 for a moment when an open page is padded.
     pub(super) buffer_free: i64,
@@ -68,39 +54,31 @@ pub struct SimDrive {
     pub(super) large_writes: u32,
     /// Commands to tell when a host page is programmed, by physical page; only where flash is waited for.
     pub(super) page_waiters: Vec<(u32, Vec<u32>)>,
-    pub(super) open_page_waiters: Vec<u32>,
-    pub(super) write_commands: u64,
+    /// ... by pool.
+    pub(super) open_page_waiters: [Vec<u32>; 2],
+    /// Write commands since a page of the mapping table was programmed.
+    pub(super) unmapped_writes: u64,
     pub(super) map_die: u32,
     pub(super) work: Vec<FlashWork>,
-    /// Pages and units a read needs from each die, and which dies those are: kept to save allocations.
-    die_need: Vec<(u32, u32)>,
-    dies_needed: Vec<u32>,
+    /// Time and units a read needs from each die, and which dies those are: kept to save allocations.
+    pub(super) die_need: Vec<(u64, u32)>,
+    pub(super) dies_needed: Vec<u32>,
+    pub(super) extras: Extras,
 }
 
 impl SimDrive {
     /// A drive fresh out of the box, its write cache enabled, for slots 0..`max_slots`.
     pub fn new(parameters: DriveParameters, max_slots: u32) -> Result<Self, TargetError> {
-        let geometry = parameters.geometry();
         let ftl = fresh_ftl(&parameters)?;
-        let ns = |us: f64| (us * 1e3).round() as u64;
-        let unit_ns = |units: u64| (units as f64 * UNIT as f64 * 1e3 / parameters.channel_mb_per_s).round() as u64;
-        let times = FlashTimes {
-            read_ns: ns(parameters.read_us),
-            program_ns: ns(parameters.program_us),
-            erase_ns: geometry.erase_ns,
-            unit_transfer_ns: unit_ns(1),
-            page_transfer_ns: unit_ns(u64::from(geometry.units_per_page)),
-            rmw_ns: ns(parameters.rmw_us),
-        };
         let p = &parameters;
         let nothing = Request { operation: Operation::Read, lba: Lba(0), bytes: Bytes(512) };
         Ok(Self {
             now: 0,
             calendar: Calendar::new(p.dies),
             ftl,
-            flash: Flash::new(p.dies, p.channels, times, p.read_priority),
-            read_link: LinkRate::new(p.link_read_overhead_us, p.link_read_mb_per_s, p.link_read_max_iops),
-            write_link: LinkRate::new(p.link_write_overhead_us, p.link_write_mb_per_s, p.link_write_max_iops),
+            flash: Flash::new(p.dies, p.channels, FlashTimes::new(p), p.read_priority, p.suspends()),
+            read_link: LinkRate::read(p),
+            write_link: LinkRate::write(p),
             link_free: [0; 2],
             write_lane: usize::from(p.full_duplex),
             commands: vec![Command::new(&nothing); max_slots as usize],
@@ -112,15 +90,16 @@ impl SimDrive {
             writes_on_link: 0,
             #[cfg(test)]
             plainly: false,
-            idle_collection: IdleCollection::new(p.idle_collect_after_ms, p.idle_free_superblocks(), 0),
+            idle_collection: IdleCollection::new(p, 0),
             large_writes: 0,
             page_waiters: vec![],
-            open_page_waiters: vec![],
-            write_commands: 0,
+            open_page_waiters: [vec![], vec![]],
+            unmapped_writes: 0,
             map_die: 0,
             work: vec![],
             die_need: vec![(0, 0); p.dies as usize],
             dies_needed: vec![],
+            extras: Extras::new(p, max_slots),
             parameters,
         })
     }
@@ -129,19 +108,12 @@ impl SimDrive {
         &self.parameters
     }
 
-    pub fn counters(&self) -> DriveCounters {
-        let c = self.ftl.counters();
-        DriveCounters {
-            host_units: c.host_units,
-            collected_units: c.collected_units,
-            padded_units: c.padded_units,
-            superblock_erases: c.erases,
-        }
-    }
-
     /// Every law of conservation, checked in full: slow, for tests.
     pub fn check(&self) {
         self.ftl.check();
+        if let Some(track) = &self.extras.track {
+            track.check(&self.ftl);
+        }
         assert!(self.buffer_free <= self.parameters.buffer_units(), "more left the buffer than entered it");
     }
 
@@ -150,9 +122,10 @@ impl SimDrive {
         assert_eq!(self.active, 0, "a purge needs an idle drive");
         self.finish_background();
         self.ftl = fresh_ftl(&self.parameters)?;
+        self.extras.purged(self.parameters.dies);
         // What was gathering in the open page is gone too.
         self.buffer_free = self.parameters.buffer_units();
-        (self.write_commands, self.map_die) = (0, 0);
+        (self.unmapped_writes, self.map_die) = (0, 0);
         Ok(())
     }
 
@@ -177,14 +150,17 @@ impl SimDrive {
         };
         // The drive's last unit may be cut short, and is whole all the same.
         let last = if end == capacity { self.ftl.geometry().units } else { end / UNIT };
-        self.ftl.trim(start.div_ceil(UNIT)..last);
+        let first = start.div_ceil(UNIT);
+        let units = first..last.max(first);
+        self.extras.trimmed(&units);
+        self.ftl.trim(units);
         Ok(())
     }
 
     /// Let all programs and collection in flight end.
     fn finish_background(&mut self) {
-        self.idle_collection.running = false;
-        while let Some((at, event)) = self.calendar.pop_until(u64::MAX) {
+        self.idle_collection.begun = 0;
+        while let Some((at, event)) = self.calendar.pop_until(u64::MAX, false) {
             self.now = at;
             let completed = self.handle(event);
             assert!(completed.is_none(), "an idle drive has no command to complete");
@@ -197,7 +173,8 @@ impl SimDrive {
         !self.cache_enabled && !self.parameters.power_loss_protection
     }
 
-    fn admit(&mut self, slot: u32) {
+    #[inline]
+    pub(super) fn admit(&mut self, slot: u32) {
         self.active += 1;
         match self.commands[slot as usize].operation {
             Operation::Read => self.admit_read(slot),
@@ -205,56 +182,11 @@ impl SimDrive {
         }
     }
 
-    fn admit_read(&mut self, slot: u32) {
-        let command = self.commands[slot as usize];
-        self.ftl.settle();
-        let open_page = self.ftl.open_page();
-        let mut last_page = None;
-        for unit in command.first_unit..command.first_unit + u64::from(command.units) {
-            let Some(page) = self.ftl.page_of(unit) else { continue };
-            if page == open_page {
-                continue; // Still in the buffer.
-            }
-            let die = self.flash.die_of(page);
-            let need = &mut self.die_need[die as usize];
-            if *need == (0, 0) {
-                self.dies_needed.push(die);
-            }
-            need.0 += u32::from(last_page != Some(page));
-            need.1 += 1;
-            last_page = Some(page);
-        }
-        if self.dies_needed.is_empty() {
-            let at = self.send_on_link(slot, command.bytes, self.now);
-            self.calendar.enter(at, Event::ReadDone(slot));
-            return;
-        }
-        self.commands[slot as usize].pending = self.dies_needed.len() as u32;
-        for i in 0..self.dies_needed.len() {
-            let die = self.dies_needed[i];
-            let (pages, units) = std::mem::take(&mut self.die_need[die as usize]);
-            let done = self.flash.read(die, pages, Job::HostRead { slot, units }, self.now);
-            self.enter_die(die, done);
-        }
-        self.dies_needed.clear();
-    }
-
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter_die(&mut self, die: u32, done: Option<u64>) {
         if done.is_some() {
             self.calendar.set_die(die, done);
         }
-    }
-
-    /// `bytes` of a read are ready at `ready`: send them; returns when they, and the fixed delay, are over.
-    fn send_on_link(&mut self, slot: u32, bytes: u64, ready: u64) -> u64 {
-        let command = &mut self.commands[slot as usize];
-        let overhead = if command.overhead_paid { 0 } else { self.read_link.overhead(command.bytes) };
-        command.overhead_paid = true;
-        command.left -= bytes;
-        let busy = overhead + self.read_link.transfer(bytes);
-        self.link_free[0] = self.link_free[0].max(ready) + busy;
-        self.link_free[0] + (self.parameters.read_latency_us * 1e3) as u64
     }
 
     fn admit_write(&mut self, slot: u32) {
@@ -272,17 +204,22 @@ impl SimDrive {
     pub(super) fn start_work(&mut self) {
         for i in 0..self.work.len() {
             let (die, done) = match self.work[i] {
-                FlashWork::CollectRead { page, units } => {
+                FlashWork::CollectRead { page, units, senses, mode } => {
                     let die = self.flash.die_of(page);
-                    (die, self.flash.read(die, 1, Job::InnerRead { units }, self.now))
+                    let die_ns = self.flash.sense_ns(mode, senses);
+                    (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
                 }
-                FlashWork::Program { page, erase, host } => {
+                FlashWork::Program { page, erase, mode, host } => {
                     let die = self.flash.die_of(page);
-                    let job = if host { Job::HostProgram { page } } else { Job::InnerProgram };
-                    if host && !self.open_page_waiters.is_empty() {
-                        self.page_waiters.push((page, std::mem::take(&mut self.open_page_waiters)));
+                    if self.extras.watches {
+                        self.watch_program(die, mode, host.is_some());
                     }
-                    (die, self.flash.program(die, job, erase, self.now))
+                    let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
+                    let waiters = &mut self.open_page_waiters[self.ftl.pool()];
+                    if host.is_some() && !waiters.is_empty() {
+                        self.page_waiters.push((page, std::mem::take(waiters)));
+                    }
+                    (die, self.flash.program(die, job, mode, erase, self.now))
                 }
             };
             self.enter_die(die, done);
@@ -298,14 +235,13 @@ impl SimDrive {
                 let (job, next) = self.flash.finish(die, self.now);
                 self.calendar.set_die(die, next);
                 self.die_done(die, job);
-                if self.idle_collection.running {
-                    self.collect_idly();
+                if self.idle_collection.begun > 0 {
+                    self.work_idly();
                 }
                 None
             }
             Event::Arrived(slot) => {
-                self.writes_on_link -= 1;
-                self.buffer_waiting.push_back(slot);
+                self.arrived(slot);
                 self.fill_buffer();
                 None
             }
@@ -323,7 +259,9 @@ impl SimDrive {
     fn die_done(&mut self, die: u32, job: Job) {
         match job {
             Job::HostRead { slot, units } => {
-                let ready = self.flash.transfer(die, units, self.now);
+                let overhead_ns =
+                    if self.commands[slot as usize].overhead_paid { 0 } else { self.read_link.controller_ns };
+                let ready = self.flash.transfer(die, units, overhead_ns, self.now);
                 let command = &mut self.commands[slot as usize];
                 command.pending -= 1;
                 let last = command.pending == 0;
@@ -334,11 +272,14 @@ impl SimDrive {
                 }
             }
             Job::InnerRead { units } => {
-                self.flash.transfer(die, units, self.now);
+                self.flash.transfer(die, units, 0, self.now);
             }
             Job::InnerProgram => {}
-            Job::HostProgram { page } => {
-                self.buffer_free += i64::from(self.ftl.geometry().units_per_page);
+            Job::HostProgram { page, units } => {
+                if self.extras.watches {
+                    self.watch_programmed(die);
+                }
+                self.buffer_free += i64::from(units);
                 self.tell_waiters(page);
                 self.fill_buffer();
             }
@@ -354,10 +295,15 @@ impl Device for SimDrive {
     #[inline]
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
         let command = Command::new(request);
-        self.ftl.expect(command.first_unit, command.units);
+        if command.units > EXPECTED_UNITS {
+            self.ftl.expect(command.first_unit, command.units);
+        }
         self.commands[slot as usize] = command;
-        self.idle_collection.running = false;
-        if self.active < self.parameters.queue_slots {
+        self.idle_collection.begun = 0;
+        if self.extras.watches {
+            self.watch_submit(slot);
+        }
+        if self.active < self.extras.slots {
             self.admit(slot);
         } else {
             self.waiting.push_back(slot);
@@ -365,19 +311,37 @@ impl Device for SimDrive {
         Ok(())
     }
 
+    #[inline]
+    fn expect(&mut self, request: &Request) {
+        if request.bytes.0 <= u64::from(EXPECTED_UNITS) * UNIT {
+            self.ftl.expect(request.lba.to_bytes().0 / UNIT, 1);
+        }
+    }
+
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
         loop {
+            let horizon = until.0.min(self.extras.alarm);
             if self.large_writes > 0 {
-                self.stream(until.0);
+                self.stream(horizon);
             }
             if self.active == 0 {
-                self.idle(until.0);
+                self.idle(horizon);
             }
-            let Some((at, event)) = self.calendar.pop_until(until.0) else { break };
+            let Some((at, event)) = self.calendar.pop_until(horizon, self.buffer_free <= 0) else {
+                if self.rings(until.0) {
+                    self.ring(done);
+                    if done.is_empty() {
+                        continue;
+                    }
+                    return Ok(());
+                }
+                break;
+            };
             self.now = at;
             if let Some(slot) = self.handle(event) {
                 self.ftl.settle();
-                done.push(Completion { slot, at: Nanos(at), result: Ok(()) });
+                let result = if self.extras.watches { self.watch_done(slot) } else { Ok(()) };
+                done.push(Completion { slot, at: Nanos(at), result });
                 return Ok(());
             }
         }
@@ -390,11 +354,17 @@ impl Device for SimDrive {
     /// Incompressible or not, the simulated drive stores every byte.
     fn set_entropy(&mut self, _percent: u8) {}
 
+    fn conditions(&mut self) -> Option<Conditions> {
+        self.take_conditions()
+    }
+
     fn control(&mut self, control: Control) -> Result<(), Error> {
+        self.present()?;
         match control {
             Control::Purge => self.purge()?,
             Control::WriteCache(enabled) => self.set_write_cache(enabled),
             Control::Trim { lba, bytes } => self.trim(lba, bytes)?,
+            Control::PowerLoss => self.power_loss(&mut vec![])?,
         }
         Ok(())
     }

@@ -20,8 +20,12 @@ pub enum Event {
     WriteDone(u32),
 }
 
-/// Time in the high 64 bits, then 32 bits of sequence number, then a die or a slot: one comparison orders all three.
+/// Time in the high 64 bits, then 32 bits of sequence number, then the kind of event and a die or a slot: one
+/// comparison orders all.
 type Key = u128;
+
+/// Kind of event in a key: a die's is 0, the others' are one more than their queue's number.
+const KIND_BIT: u32 = 30;
 
 const NEVER: Key = Key::MAX;
 
@@ -39,8 +43,13 @@ pub struct Calendar {
     sorted: VecDeque<Key>,
     is_sorted: bool,
     patience: usize,
-    /// Arrivals, reads done, writes done.
+    /// Arrivals, reads done, writes done: the first of each, and those behind it.
+    fronts: [Key; 3],
     queues: [VecDeque<Key>; 3],
+    /// When the last of each is.
+    last: [u64; 3],
+    /// The event taken last.
+    taken: Key,
     sequence: u32,
 }
 
@@ -52,7 +61,10 @@ impl Calendar {
             sorted: VecDeque::with_capacity(leaves),
             is_sorted: false,
             patience: 0,
+            fronts: [NEVER; 3],
             queues: Default::default(),
+            last: [0; 3],
+            taken: 0,
             sequence: 0,
         }
     }
@@ -75,13 +87,22 @@ impl Calendar {
         }
     }
 
+    /// The die's operation does not end when it was to.
+    pub fn forget_die(&mut self, die: u32) {
+        if self.is_sorted {
+            self.sorted.retain(|key| *key as u32 != die);
+        }
+    }
+
     #[inline]
     fn set_leaf(&mut self, die: u32, key: Key) {
         let mut node = self.dies.len() / 2 + die as usize;
         self.dies[node] = key;
         while node > 1 {
+            // Through memory: carried along in registers, the compiler makes the least a branch.
+            let pair = node / 2 * 2;
             node /= 2;
-            self.dies[node] = self.dies[2 * node].min(self.dies[2 * node + 1]);
+            self.dies[node] = self.dies[pair].min(self.dies[pair + 1]);
         }
     }
 
@@ -135,16 +156,21 @@ impl Calendar {
     /// Enter an event of the link; not earlier than the last of its kind.
     #[inline]
     pub fn enter(&mut self, at: u64, event: Event) {
-        let (queue, index) = match event {
+        let (queue, slot) = match event {
             Event::Arrived(slot) => (0, slot),
             Event::ReadDone(slot) => (1, slot),
             Event::WriteDone(slot) => (2, slot),
             Event::Die(_) => unreachable!("a die's event is set, not entered"),
         };
-        let key = self.key(at, index);
-        let queue = &mut self.queues[queue];
-        assert!(queue.back().is_none_or(|last| last >> 64 <= key >> 64), "arrivals and completions come in order");
-        queue.push_back(key);
+        assert!(self.last[queue] <= at, "arrivals and completions come in order");
+        self.last[queue] = at;
+        let key = self.key(at, (queue as u32 + 1) << KIND_BIT | slot);
+        // The half that tells, in a register: a comparison of both waits until what was just written is in the cache.
+        if (self.fronts[queue] >> 64) as u64 == u64::MAX {
+            self.fronts[queue] = key;
+        } else {
+            self.queues[queue].push_back(key);
+        }
     }
 
     #[inline]
@@ -152,16 +178,26 @@ impl Calendar {
         if self.is_sorted { self.sorted.front().copied().unwrap_or(NEVER) } else { self.dies[1] }
     }
 
-    /// What a die's event must be below to be the next one, at `until` or before.
+    /// What a die's event must be below to be the next one but for arrivals, at `until` or before.
     #[inline]
     pub fn horizon(&self, until: u64) -> Horizon {
         let after = Key::from(until) << 64 | Key::from(u64::MAX);
-        Horizon(self.queues.iter().filter_map(|queue| queue.front().copied()).fold(after, Key::min))
+        Horizon(after.min(self.fronts[1]).min(self.fronts[2]))
+    }
+
+    /// Everything happens so much later.
+    pub fn postpone(&mut self, ns: u64) {
+        for (last, front) in self.last.iter_mut().zip(self.fronts) {
+            *last += if front == NEVER { 0 } else { ns };
+        }
+        let queued = self.fronts.iter_mut().chain(self.queues.iter_mut().flatten());
+        let keys = self.dies.iter_mut().chain(&mut self.sorted).chain(queued);
+        keys.filter(|key| **key != NEVER).for_each(|key| *key += Key::from(ns) << 64);
     }
 
     /// No event is at `until` or before.
     pub fn nothing_until(&self, until: u64) -> bool {
-        let first = self.queues.iter().filter_map(|queue| queue.front().copied()).fold(self.first_die(), Key::min);
+        let first = self.fronts.into_iter().fold(self.first_die(), Key::min);
         first == NEVER || (first >> 64) as u64 > until
     }
 
@@ -172,34 +208,54 @@ impl Calendar {
         if first >= horizon.0 || !wanted(first as u32) {
             return None;
         }
-        self.sorted.pop_front();
+        self.taken = first;
+        self.pop_sorted();
         Some(((first >> 64) as u64, first as u32))
     }
 
-    /// The earliest event and its time, if it is at `until` or before. A die's event is replaced by `set_die`.
+    /// The earliest event and its time, if it is at `until` or before. A die's event is replaced by `set_die`. While
+    /// arrivals are held, they wait for `pop_arrival`.
     #[inline(always)]
-    pub fn pop_until(&mut self, until: u64) -> Option<(u64, Event)> {
-        let die = self.first_die();
-        let [arrived, read, write] = [0, 1, 2].map(|queue| self.queues[queue].front().copied().unwrap_or(NEVER));
-        let first = die.min(arrived).min(read).min(write);
+    pub fn pop_until(&mut self, until: u64, hold_arrivals: bool) -> Option<(u64, Event)> {
+        let arrival = if hold_arrivals { NEVER } else { self.fronts[0] };
+        let first = self.first_die().min(self.fronts[1]).min(self.fronts[2]).min(arrival);
         let at = (first >> 64) as u64;
         if first == NEVER || at > until {
             return None;
         }
-        let index = first as u32;
-        let event = if first == die {
+        self.taken = first;
+        let (kind, index) = (first as u32 >> KIND_BIT, first as u32 & ((1 << KIND_BIT) - 1));
+        if kind == 0 {
+            self.pop_sorted();
+            return Some((at, Event::Die(index)));
+        }
+        let queue = kind as usize - 1;
+        self.turn(queue);
+        Some((at, [Event::Arrived(index), Event::ReadDone(index), Event::WriteDone(index)][queue]))
+    }
+
+    /// The slot of the earliest arrival, if it was held and comes before the event that was taken last.
+    #[inline]
+    pub fn pop_arrival(&mut self) -> Option<u32> {
+        let first = self.fronts[0];
+        if first >= self.taken {
+            return None;
+        }
+        self.turn(0);
+        Some(first as u32 & ((1 << KIND_BIT) - 1))
+    }
+
+    /// The first in the queue has been taken.
+    #[inline]
+    fn turn(&mut self, queue: usize) {
+        self.fronts[queue] = self.queues[queue].pop_front().unwrap_or(NEVER);
+    }
+
+    /// The first of the dies' events has been taken. In the tree it stays, until the next one replaces it.
+    #[inline]
+    fn pop_sorted(&mut self) {
+        if self.is_sorted {
             self.sorted.pop_front();
-            Event::Die(index)
-        } else if first == read {
-            self.queues[1].pop_front();
-            Event::ReadDone(index)
-        } else if first == arrived {
-            self.queues[0].pop_front();
-            Event::Arrived(index)
-        } else {
-            self.queues[2].pop_front();
-            Event::WriteDone(index)
-        };
-        Some((at, event))
+        }
     }
 }

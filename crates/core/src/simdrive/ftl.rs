@@ -1,6 +1,7 @@
 //! Page-mapped flash translation layer: where each logical unit is, and which physical units are valid. Pure mapping:
 //! it says which flash operations must happen, the drive decides when. Garbage collection is in `collect`, the
-//! choice of its victims in `victims`, the places to write to in `frontier`.
+//! choice of its victims in `victims`, the places to write to in `frontier`, the SLC cache in `slc`,
+//! hot and cold data in `pools`.
 //!
 //! Physical units are numbered so that consecutive pages are on consecutive dies:
 //! unit = superblock * units_per_superblock + (row * dies + die) * units_per_page + plane position.
@@ -13,6 +14,9 @@ use super::divisor::Divisor;
 use super::frontier::Frontier;
 use super::memory::{Bits, NONE, Table};
 use super::params::Geometry;
+use super::pools::Pool;
+use super::slc::{CellMode, SlcCache};
+use super::stamps::Stamps;
 use super::victims::{Collection, Victims};
 
 /// Fewer units than this are as fast one by one as together.
@@ -21,10 +25,11 @@ const FEW_UNITS: u32 = 4;
 /// What must be done to flash. `page` is the physical page number; its die is page mod dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlashWork {
-    /// Read the valid units of a page that is being collected.
-    CollectRead { page: u32, units: u32 },
-    /// Program a page of host or collected data; erase the die's block before it if `erase`.
-    Program { page: u32, erase: bool, host: bool },
+    /// Read the valid units of a page that is being collected, with so many read operations.
+    CollectRead { page: u32, units: u32, senses: u32, mode: CellMode },
+    /// Program a page of host or collected data; erase the die's block before it if `erase`. A page of host data is of
+    /// so many units, by the mode.
+    Program { page: u32, erase: bool, mode: CellMode, host: Option<u32> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub(super) enum State {
     Free,
     Open,
     Full,
+    /// Out of use for good: its blocks are bad.
+    Retired,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +48,7 @@ pub(super) struct Superblock {
     pub erases: u32,
     /// Holds old data and must be erased before it is programmed.
     pub used: bool,
+    pub mode: CellMode,
 }
 
 /// Whole pages that the host has written, and the tables do not show yet: units and physical units from these on.
@@ -51,11 +59,13 @@ struct Run {
     count: u32,
 }
 
-/// Units moved since purge. Write amplification = (host + collected) / host.
+/// Units moved since purge. Write amplification = (host + folded + collected) / host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub host_units: u64,
     pub collected_units: u64,
+    /// From the SLC cache to the main area.
+    pub folded_units: u64,
     pub padded_units: u64,
     pub erases: u64,
 }
@@ -68,6 +78,7 @@ pub struct Ftl {
     pub(super) victims: Victims,
     superblock_of: Divisor,
     page_size: Divisor,
+    sense_size: Divisor,
     pub(super) map: Table,
     /// Logical unit of each physical unit.
     pub(super) reverse: Table,
@@ -83,36 +94,56 @@ pub struct Ftl {
     pub(super) victim: Option<Victim>,
     /// Units the host may write before the next victim, where each is collected at once; below 0, it waits.
     pub(super) credit: i64,
+    pub(super) slc: Option<SlcCache>,
     pub(super) counters: Counters,
+    /// The pool that is not being written, of two; and which one is.
+    pub(super) other: Option<Box<Pool>>,
+    pub(super) in_cold: bool,
+    pub(super) stamps: Option<Stamps>,
 }
 
 impl Ftl {
     /// A drive fresh out of the box. Errors: not enough memory for the tables.
     pub fn new(geometry: Geometry, collection: Collection) -> std::io::Result<Self> {
-        let physical = geometry.units_per_superblock * geometry.superblocks;
+        let all = geometry.superblocks + geometry.slc_superblocks;
+        let physical = geometry.units_per_superblock * all;
         assert!(physical < u64::from(NONE), "physical units are numbered with 32 bits");
-        let fresh = Superblock { state: State::Free, valid: 0, erases: 0, used: false };
+        let fresh = Superblock { state: State::Free, valid: 0, erases: 0, used: false, mode: CellMode::Native };
+        let mut superblocks = vec![fresh; all as usize];
+        superblocks[geometry.superblocks as usize..].iter_mut().for_each(|block| block.mode = CellMode::Slc);
+        let (main, hot) = (geometry.superblocks as u32, geometry.hot_superblocks as u32);
+        let cold = (hot > 0).then(|| Box::new(Pool::new(&collection, hot..main)));
+        let pool = Pool::new(&collection, if hot > 0 { 0..hot } else { 0..main });
+        let cached = geometry.slc_superblocks > 0 || collection.slc.dynamic_percent > 0.0;
         let mut ftl = Self {
             geometry,
             pages_per_superblock: (geometry.units_per_superblock / u64::from(geometry.units_per_page)) as u32,
             collection,
-            victims: Victims::new(&collection, geometry.superblocks),
+            victims: pool.victims,
             superblock_of: Divisor::new(geometry.units_per_superblock),
             page_size: Divisor::new(u64::from(geometry.units_per_page)),
+            sense_size: Divisor::new(u64::from(geometry.units_per_sense)),
             map: Table::new(geometry.units)?,
             reverse: Table::new(physical)?,
-            valid: Bits::new(physical),
-            superblocks: vec![fresh; geometry.superblocks as usize],
-            free: (0..geometry.superblocks as u32).collect(),
-            host: Frontier::NOWHERE,
+            valid: Bits::new(physical)?,
+            superblocks,
+            free: pool.free,
+            host: pool.host,
             run: Run { first: 0, physical: 0, count: 0 },
-            collector: Frontier::NOWHERE,
-            shared: None,
-            victim: None,
-            credit: 0,
-            counters: Counters::default(),
+            collector: pool.collector,
+            shared: pool.shared,
+            victim: pool.victim,
+            credit: pool.credit,
+            slc: cached.then(|| SlcCache::new(main..all as u32)),
+            counters: pool.counters,
+            other: cold,
+            in_cold: false,
+            stamps: None,
         };
-        ftl.open_frontiers();
+        for pool in (0..ftl.pools()).rev() {
+            ftl.select_pool(pool);
+            ftl.open_frontiers();
+        }
         Ok(ftl)
     }
 
@@ -120,20 +151,35 @@ impl Ftl {
         &self.geometry
     }
 
+    /// Of all pools.
     pub fn counters(&self) -> Counters {
-        self.counters
+        let (a, b) = (self.counters, self.other.as_ref().map_or(Counters::default(), |other| other.counters));
+        Counters {
+            host_units: a.host_units + b.host_units,
+            collected_units: a.collected_units + b.collected_units,
+            folded_units: a.folded_units + b.folded_units,
+            padded_units: a.padded_units + b.padded_units,
+            erases: a.erases + b.erases,
+        }
     }
 
-    /// Units written, by the host and by collection: a clock that stands still while nothing is.
+    /// Units written to the pool, by the host and by collection: a clock that stands still while nothing is.
     pub(super) fn clock(&self) -> u64 {
-        self.counters.host_units + self.counters.collected_units
+        self.counters.host_units + self.counters.folded_units + self.counters.collected_units
     }
 
-    /// The physical page of a logical unit, `None` if it was never written.
+    /// Where a logical unit is: its physical page, a number that those units share which one read operation fetches,
+    /// and the mode of its cells. `None` if it was never written.
     #[inline]
-    pub fn page_of(&self, unit: u64) -> Option<u32> {
+    pub fn place_of(&self, unit: u64) -> Option<(u32, u32, CellMode)> {
         let physical = self.map.get(unit);
-        (physical != NONE).then(|| self.page_size.divide(physical))
+        (physical != NONE).then(|| {
+            let mode = match self.slc {
+                None => CellMode::Native,
+                Some(_) => self.superblocks[self.superblock_of.divide(physical) as usize].mode,
+            };
+            (self.page_size.divide(physical), self.sense_size.divide(physical), mode)
+        })
     }
 
     /// The units' map entries will be needed soon.
@@ -160,29 +206,37 @@ impl Ftl {
         self.collector.page
     }
 
-    /// The page that host data is gathering in.
-    pub fn open_page(&self) -> u32 {
-        self.host.page
+    /// The pages that host data is gathering in.
+    pub fn open_pages(&self) -> [u32; 2] {
+        [self.host.page, self.other.as_ref().map_or(self.host.page, |other| other.host.page)]
     }
 
-    /// Units that page still takes: at least one.
+    /// Units of a page of host data, and how its cells are programmed.
     #[inline]
-    pub fn room_in_page(&self) -> u32 {
-        self.geometry.units_per_page - self.host.filled
+    pub fn host_page(&self) -> (u32, CellMode) {
+        (self.host.page_units, self.host.mode)
     }
 
-    /// The host writes `count` units, no more than the open page takes. When that fills it, `work` gets its program,
+    /// Units from `first` on that the open page of their pool still takes: at least one.
+    #[inline]
+    pub fn room_in_page(&mut self, first: u64) -> u32 {
+        self.select(first);
+        self.in_pool(first, self.host.page_units - self.host.filled)
+    }
+
+    /// The host writes `count` units, no more than the open page of their pool takes. When that fills it, `work` gets its program,
     /// and collection advances. The tables may show the units only after `settle`.
     #[inline]
     pub fn write(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
-        let plain = count == self.geometry.units_per_page && self.plain_pages_left() > 0;
+        self.select(first);
+        let plain = count == self.host.page_units && self.plain_pages_left() > 0;
         if !plain || !self.continues_run(first) {
             self.settle();
         }
         if !plain {
             self.write_now(first, count, work);
         } else {
-            work.push(FlashWork::Program { page: self.host.page, erase: self.host.erases_left > 0, host: true });
+            work.push(self.host.program(Some(count)));
             self.write_pages(first, 1);
         }
     }
@@ -190,7 +244,7 @@ impl Ftl {
     /// Pages the host can write before collection, or a new superblock, changes anything.
     #[inline]
     fn plain_pages_left(&self) -> u32 {
-        if self.has_spare() { self.host.pages_left } else { 0 }
+        if self.has_spare() && !self.is_folding() { self.host.pages_left } else { 0 }
     }
 
     #[inline]
@@ -202,21 +256,22 @@ impl Ftl {
     /// many of them the dies must erase a block before, and the first one's physical number.
     #[inline]
     pub fn plain_pages(&mut self, first: u64) -> (u32, u32, u32) {
+        self.select(first);
         if !self.continues_run(first) {
             self.settle();
         }
         let pages = if self.host.filled == 0 { self.plain_pages_left() } else { 0 };
+        let pages = self.in_pool(first, pages * self.host.page_units) / self.host.page_units;
         (pages, self.host.erases_left, self.host.page)
     }
 
     /// The host writes so many of the plain pages.
     #[inline]
     pub fn write_pages(&mut self, first: u64, pages: u32) {
-        let n = self.geometry.units_per_page;
         if self.run.count == 0 {
-            (self.run.first, self.run.physical) = (first, self.host.page * n);
+            (self.run.first, self.run.physical) = (first, self.host.page * self.geometry.units_per_page);
         }
-        self.run.count += n * pages;
+        self.run.count += self.host.page_units * pages;
         self.host.erases_left = self.host.erases_left.saturating_sub(pages);
         self.host.page += pages;
         self.host.pages_left -= pages;
@@ -225,7 +280,10 @@ impl Ftl {
     #[inline]
     fn write_now(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         let physical = self.physical(&self.host);
-        if count < FEW_UNITS {
+        if count == 1 {
+            self.invalidate_unit(first);
+            self.place_unit(first, physical, self.host.superblock);
+        } else if count < FEW_UNITS {
             for i in 0..count {
                 self.invalidate_unit(first + u64::from(i));
                 self.place_unit(first + u64::from(i), physical + i, self.host.superblock);
@@ -234,6 +292,7 @@ impl Ftl {
             self.invalidate(first, count);
             self.place(first, count, physical, self.host.superblock);
         }
+        self.stamp_written(physical, count);
         self.counters.host_units += u64::from(count);
         self.advance_host(count, work);
     }
@@ -250,17 +309,23 @@ impl Ftl {
     fn settle_run(&mut self) {
         let Run { first, physical, count } = self.run;
         self.run.count = 0;
-        self.invalidate(first, count);
-        self.place(first, count, physical, self.host.superblock);
+        // Pages follow one another without a gap, but for those in SLC mode.
+        let (size, step) = (self.host.page_units, self.geometry.units_per_page);
+        let together = if size == step { count } else { size };
+        for (done, place) in (0..count).step_by(together as usize).zip((physical..).step_by(step as usize)) {
+            self.invalidate(first + u64::from(done), together);
+            self.place(first + u64::from(done), together, place, self.host.superblock);
+            self.stamp_written(place, together);
+        }
         self.counters.host_units += u64::from(count);
     }
 
-    /// Fill the open host page with nothing, so that it can be programmed now. False if it is empty.
+    /// Fill the pool's open host page with nothing, so that it can be programmed now. False if it is empty.
     pub fn pad(&mut self, work: &mut Vec<FlashWork>) -> bool {
         if self.host.filled == 0 {
             return false;
         }
-        let (first, count) = (self.physical(&self.host), self.room_in_page());
+        let (first, count) = (self.physical(&self.host), self.host.page_units - self.host.filled);
         self.reverse.slice_mut(u64::from(first), count).fill(NONE);
         self.counters.padded_units += u64::from(count);
         self.advance_host(count, work);
@@ -270,19 +335,19 @@ impl Ftl {
     #[inline]
     fn advance_host(&mut self, count: u32, work: &mut Vec<FlashWork>) {
         self.host.filled += count;
-        if self.host.filled < self.geometry.units_per_page {
+        let (units, mode) = self.host_page();
+        if self.host.filled < units {
             return;
         }
-        let erase = self.host.erases_left > 0;
-        work.push(FlashWork::Program { page: self.host.page, erase, host: true });
+        work.push(self.host.program(Some(units)));
         if self.host.turn_page() {
-            self.move_host();
+            self.move_host(work);
         }
-        self.reclaim(u64::from(self.geometry.units_per_page), work);
+        self.reclaim(u64::from(units), mode, work);
     }
 
     #[inline]
-    fn physical(&self, frontier: &Frontier) -> u32 {
+    pub(super) fn physical(&self, frontier: &Frontier) -> u32 {
         frontier.page * self.geometry.units_per_page + frontier.filled
     }
 
@@ -293,6 +358,7 @@ impl Ftl {
             self.invalidate_unit(unit);
             self.map.set(unit, NONE);
         }
+        self.prefer_slc();
     }
 
     /// The unit is now at `physical`.
@@ -344,38 +410,6 @@ impl Ftl {
             self.superblocks[superblock as usize].valid -= together;
             done += together;
         }
-    }
-
-    /// Where every unit is, what the host frontier does next, and what each superblock is like: for comparison.
-    #[cfg(test)]
-    pub(super) fn state(&self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let map: Vec<u32> = (0..self.geometry.units).map(|unit| self.map.get(unit)).collect();
-        let superblocks: Vec<_> = self.superblocks.iter().map(|b| (b.state, b.valid, b.erases, b.used)).collect();
-        let frontiers = (self.host, self.collector, self.shared);
-        (map, superblocks, self.free.clone(), frontiers, self.victim, self.credit, self.counters)
-    }
-
-    /// Every law of conservation, checked in full: slow, for tests.
-    pub fn check(&self) {
-        let mut valid = vec![0u32; self.superblocks.len()];
-        let mut mapped = 0u64;
-        for unit in 0..self.geometry.units {
-            let physical = self.map.get(unit);
-            if physical != NONE {
-                mapped += 1;
-                assert_eq!(u64::from(self.reverse.get(u64::from(physical))), unit, "reverse map of unit {unit}");
-                assert_eq!(self.valid.window(u64::from(physical), 1), 1, "unit {unit} is valid");
-                valid[(u64::from(physical) / self.geometry.units_per_superblock) as usize] += 1;
-            }
-        }
-        assert_eq!(self.valid.count(), mapped, "valid physical units = mapped logical units");
-        for (index, block) in self.superblocks.iter().enumerate() {
-            assert_eq!(block.valid, valid[index], "valid count of superblock {index}");
-        }
-        let erases: u64 = self.superblocks.iter().map(|block| u64::from(block.erases)).sum();
-        assert_eq!(erases, self.counters.erases, "erase counts add up");
-        let free = self.superblocks.iter().filter(|block| block.state == State::Free).count();
-        assert_eq!(free, self.free.len(), "free superblocks");
     }
 }
 

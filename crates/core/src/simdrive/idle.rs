@@ -1,55 +1,75 @@
-//! Garbage collection while the host is idle.
+//! Garbage collection, and folding of the SLC cache, while the host is idle.
 //!
-//! It begins when the drive has had no command for a while, and keeps every die busy until enough superblocks are
-//! free or the host is back; what the dies have been given by then they finish, and the host's commands wait for it
+//! Each begins when the drive has had no command for a while, and keeps every die busy until enough superblocks are
+//! free, the cache is empty, or the host is back; what the dies have been given by then they finish, and the host's commands wait for it
 //! as they would on a real drive. There is no timer: time without commands passes inside `wait`, which replays it.
 
 use super::drive::SimDrive;
+use super::params::DriveParameters;
 
 /// Programs of collected data that a die is given ahead: one under way, one to follow.
 const AHEAD: u32 = 2;
 
-/// When the drive collects of its own accord.
+/// What the drive does of its own accord.
+#[derive(Debug, Clone, Copy)]
+enum IdleWork {
+    Fold,
+    Collect,
+}
+
+/// When the drive works of its own accord.
 #[derive(Debug)]
 pub struct IdleCollection {
-    /// Time without commands before it begins; `None`: never.
-    after_ns: Option<u64>,
-    /// Free superblocks at which it ends.
-    enough: u64,
+    /// Time without commands before each kind of work begins, the shortest first.
+    after_ns: Vec<(u64, IdleWork)>,
+    /// Free superblocks at which collection ends, by pool.
+    enough: [u64; 2],
     /// No command has been there since.
     pub since: u64,
-    pub running: bool,
+    /// Kinds of work that have begun since then.
+    pub begun: usize,
 }
 
 impl IdleCollection {
-    pub fn new(after_ms: f64, enough: u64, since: u64) -> Self {
-        let after_ns = (after_ms > 0.0).then_some((after_ms * 1e6).round() as u64);
-        Self { after_ns, enough, since, running: false }
+    pub fn new(p: &DriveParameters, since: u64) -> Self {
+        let work = [(p.slc_fold_after_ms, IdleWork::Fold), (p.idle_collect_after_ms, IdleWork::Collect)];
+        let set = work.into_iter().filter(|(ms, _)| *ms > 0.0);
+        let mut after_ns: Vec<_> = set.map(|(ms, work)| ((ms * 1e6).round() as u64, work)).collect();
+        after_ns.sort_by_key(|(ns, _)| *ns);
+        Self { after_ns, enough: p.idle_free_superblocks(), since, begun: 0 }
     }
 }
 
 impl SimDrive {
-    /// The drive has no command: begin to collect if the time for it comes at `until` or before, and before all else
-    /// that is to happen.
+    /// The drive has no command: begin what there is to do if the time for it comes at `until` or before, and before
+    /// all else that is to happen.
     #[cold]
     pub(super) fn idle(&mut self, until: u64) {
-        let Some(after) = self.idle_collection.after_ns else { return };
+        let Some((after, _)) = self.idle_collection.after_ns.get(self.idle_collection.begun) else { return };
         let start = self.now.max(self.idle_collection.since + after);
-        if !self.idle_collection.running && start <= until && self.calendar.nothing_until(start) {
+        if start <= until && self.calendar.nothing_until(start) {
             self.now = start;
-            self.idle_collection.running = true;
-            self.collect_idly();
+            self.idle_collection.begun += 1;
+            self.work_idly();
         }
     }
 
     /// Give the dies as much as they take.
     #[cold]
-    pub(super) fn collect_idly(&mut self) {
-        while self.flash.backlog(self.flash.die_of(self.ftl.open_collector_page())) < AHEAD {
-            if !self.ftl.collect_idly(self.idle_collection.enough, &mut self.work) {
-                return;
+    pub(super) fn work_idly(&mut self) {
+        for pool in 0..self.ftl.pools() {
+            self.ftl.select_pool(pool);
+            while self.flash.backlog(self.flash.die_of(self.ftl.open_collector_page())) < AHEAD {
+                let IdleCollection { after_ns, enough, begun, .. } = &self.idle_collection;
+                let more = after_ns[..*begun].iter().any(|(_, kind)| match kind {
+                    IdleWork::Fold => self.ftl.fold_idly(&mut self.work),
+                    IdleWork::Collect => self.ftl.collect_idly(enough[pool], &mut self.work),
+                });
+                if !more {
+                    break;
+                }
+                self.start_work();
             }
-            self.start_work();
         }
     }
 }

@@ -1,52 +1,66 @@
 //! The memory of the mapping tables: a few bytes for each 4 KiB of the drive.
 
-use bytemuck::{cast_slice, cast_slice_mut};
-use memmap2::{Advice, MmapMut};
-
 use super::ftl::Ftl;
 use super::params::DriveParameters;
-use super::prefetch::prefetch;
+use super::prefetch::{prefer_huge_pages, prefetch, prefetch_nearby};
 use crate::error::TargetError;
 
 /// A logical unit that was never written, or a physical one that holds nothing.
 pub const NONE: u32 = u32::MAX;
 
-/// A table of u32 in huge pages where the kernel gives them: every lookup of a random unit is a cache miss, and
-/// with small pages a TLB miss as well.
-pub struct Table(MmapMut);
+/// So many entries, in huge pages where the kernel gives them: every lookup of a random unit is a cache miss, and with
+/// small pages a TLB miss as well. Errors: not enough memory.
+fn in_huge_pages<T: Copy>(entry: T, count: u64) -> std::io::Result<Vec<T>> {
+    let count = usize::try_from(count).expect("64-bit host");
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(count)?;
+    prefer_huge_pages(&entries);
+    entries.resize(count, entry);
+    Ok(entries)
+}
+
+/// A table of u32.
+pub struct Table(Vec<u32>);
 
 impl Table {
     pub fn new(entries: u64) -> std::io::Result<Self> {
-        let mut map = MmapMut::map_anon(usize::try_from(entries * 4).expect("64-bit host"))?;
-        // Advice only: without huge pages the table is slower, nothing else.
-        let _ = map.advise(Advice::HugePage);
-        cast_slice_mut::<u8, u32>(&mut map).fill(NONE);
-        Ok(Self(map))
+        in_huge_pages(NONE, entries).map(Self)
     }
 
     #[inline]
     pub fn get(&self, index: u64) -> u32 {
-        cast_slice::<u8, u32>(&self.0)[index as usize]
+        self.0[index as usize]
     }
 
     #[inline]
     pub fn prefetch(&self, index: u64) {
-        prefetch(cast_slice::<u8, u32>(&self.0), index as usize);
+        prefetch(&self.0, index as usize);
+    }
+
+    /// As `prefetch`, for many at a time.
+    #[inline]
+    pub fn prefetch_nearby(&self, index: u64) {
+        prefetch_nearby(&self.0, index as usize);
     }
 
     #[inline]
     pub fn set(&mut self, index: u64, value: u32) {
-        cast_slice_mut::<u8, u32>(&mut self.0)[index as usize] = value;
+        self.0[index as usize] = value;
     }
 
     #[inline]
     pub fn slice(&self, first: u64, count: u32) -> &[u32] {
-        &cast_slice::<u8, u32>(&self.0)[first as usize..][..count as usize]
+        &self.0[first as usize..][..count as usize]
     }
 
     #[inline]
     pub fn slice_mut(&mut self, first: u64, count: u32) -> &mut [u32] {
-        &mut cast_slice_mut::<u8, u32>(&mut self.0)[first as usize..][..count as usize]
+        &mut self.0[first as usize..][..count as usize]
+    }
+
+    #[inline]
+    pub fn entries(&mut self) -> &mut [u32] {
+        &mut self.0
     }
 }
 
@@ -54,8 +68,8 @@ impl Table {
 pub struct Bits(Vec<u64>);
 
 impl Bits {
-    pub fn new(limit: u64) -> Self {
-        Self(vec![0; limit.div_ceil(64) as usize])
+    pub fn new(limit: u64) -> std::io::Result<Self> {
+        in_huge_pages(0, limit.div_ceil(64)).map(Self)
     }
 
     /// Each word that numbers `first` on are in, with their bits in it.
@@ -87,6 +101,17 @@ impl Bits {
     #[inline]
     pub fn clear_one(&mut self, number: u32) {
         self.0[(number / 64) as usize] &= !(1 << (number % 64));
+    }
+
+    /// Clear the numbers from `first` on that `window` says.
+    #[inline]
+    pub fn remove(&mut self, first: u64, window: u64) {
+        let (word, bit) = ((first / 64) as usize, (first % 64) as u32);
+        self.0[word] &= !(window << bit);
+        let high = window >> 1 >> (63 - bit);
+        if high != 0 {
+            self.0[word + 1] &= !high;
+        }
     }
 
     /// Which of the `count` numbers from `first` on are in the set; at most 64, and none beyond the limit.
@@ -127,10 +152,15 @@ pub fn fresh_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
         cure: "simulate a smaller drive, for example ?capacity=16GiB".into(),
     };
     // The tables are filled at once; the kernel would grant them and then kill the process.
-    let needed = 4 * (geometry.units + geometry.units_per_superblock * geometry.superblocks);
+    let physical = geometry.units_per_superblock * (geometry.superblocks + geometry.slc_superblocks);
+    let needed = 4 * (geometry.units + physical) + if parameters.tracks_data() { 8 * physical } else { 0 };
     if available_memory().is_some_and(|available| needed > available) {
         return Err(unusable(format!("its mapping tables need {} MiB, more than is free", needed >> 20)));
     }
-    Ftl::new(geometry, parameters.collection())
-        .map_err(|error| unusable(format!("no memory for the mapping tables ({error})")))
+    let mut ftl = Ftl::new(geometry, parameters.collection())
+        .map_err(|error| unusable(format!("no memory for the mapping tables ({error})")))?;
+    if parameters.tracks_data() {
+        ftl.keep_stamps();
+    }
+    Ok(ftl)
 }

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::extras;
+use super::slc::{SlcRules, SlcWhenFull};
 use super::victims::{Collection, GcPacing, GcPolicy};
 use crate::error::TargetError;
+use crate::preset;
 use crate::units::Bytes;
 
 /// Bytes of one mapping unit: what the FTL maps, and what a smaller write must read and modify.
@@ -15,8 +18,13 @@ const PRESETS: &[(&str, &str)] = &[
     ("sata-enterprise", include_str!("../../presets/sata-enterprise.toml")),
     ("sata-enterprise-emlc", include_str!("../../presets/sata-enterprise-emlc.toml")),
     ("nvme-enterprise", include_str!("../../presets/nvme-enterprise.toml")),
+    ("pcie-card", include_str!("../../presets/pcie-card.toml")),
+    ("nvme-client-slc", include_str!("../../presets/nvme-client-slc.toml")),
     ("nvme-enterprise-700", include_str!("../../presets/nvme-enterprise-700.toml")),
 ];
+
+/// What a preset does not say.
+const DEFAULTS: &str = include_str!("../../presets/defaults.toml");
 
 /// Fewest superblocks a small capacity is divided into before blocks stop shrinking.
 const WANTED_SUPERBLOCKS: u64 = 512;
@@ -40,12 +48,21 @@ pub struct DriveParameters {
     pub planes: u32,
     pub page_bytes: u64,
     pub pages_per_block: u32,
+    /// Pages of each plane that one program writes: 1, or all pages of a word line at once (3: one-shot TLC). A read
+    /// fetches one page of each plane.
+    pub pages_per_program: u32,
     pub read_us: f64,
     pub program_us: f64,
     pub erase_ms: f64,
     pub channel_mb_per_s: f64,
     /// Reads that wait on a die go before programs and erases that wait there; what has begun is finished.
     pub read_priority: bool,
+    /// A host read interrupts a program or erase on its die, which goes on afterwards.
+    pub suspend: bool,
+    /// Time of the die for that, once for reads that follow each other.
+    pub suspend_us: f64,
+    /// Reads that may go before one program, its erase included.
+    pub suspend_reads: u32,
     /// Commands the drive holds at a time (SATA NCQ: 32); more wait in the host.
     pub queue_slots: u32,
     /// Reads and writes each have the link to themselves (PCIe), or share it (SATA).
@@ -57,6 +74,12 @@ pub struct DriveParameters {
     pub link_write_overhead_us: f64,
     pub link_write_mb_per_s: f64,
     pub link_write_max_iops: f64,
+    // Controller
+    /// Its one data path, which everything to and from flash passes, collection included; 0: no limit.
+    pub controller_mb_per_s: f64,
+    /// Time on that path per command, beside its data. A read waits for it; a write is acknowledged before.
+    pub controller_read_overhead_us: f64,
+    pub controller_write_overhead_us: f64,
     /// Fixed delay of a command that occupies nothing.
     pub read_latency_us: f64,
     pub write_latency_us: f64,
@@ -81,31 +104,77 @@ pub struct DriveParameters {
     pub idle_collect_after_ms: f64,
     /// ... until so many percent of the spare capacity, in superblocks, are free on top of the reserve.
     pub idle_collect_free_percent: f64,
+    // Hot and cold data
+    /// The first so many percent of the LBAs are hot, as a stream directive or a namespace would tell the drive: they
+    /// have superblocks and frontiers of their own. 0: all data together. Not together with an SLC cache.
+    pub hot_percent: f64,
+    /// Of the spare capacity, so many percent are the hot data's; the reserve is for each.
+    pub hot_spare_percent: f64,
+    // SLC cache
+    /// The static SLC cache, what it holds; superblocks of its own, whole ones, beside the main area. 0: none.
+    pub slc_static_mib: u64,
+    /// The dynamic SLC cache: of the flash that data, packed tightly, would leave free, so many percent may be in SLC
+    /// mode, where it holds 1 / `bits_per_cell` of its capacity. 0: none.
+    pub slc_dynamic_percent: f64,
+    /// Of the main area; only the capacity in SLC mode depends on it.
+    pub bits_per_cell: u32,
+    /// In SLC mode a program writes one page of every plane.
+    pub slc_program_us: f64,
+    pub slc_read_us: f64,
+    pub slc_erase_ms: f64,
+    /// direct: when the SLC cache is full, the host's data goes to the main area; fold: the host waits while the
+    /// oldest data is copied from the cache to the main area.
+    pub slc_when_full: SlcWhenFull,
+    /// The SLC cache is folded also when there has been no command for so long, until it is empty; 0: never.
+    pub slc_fold_after_ms: f64,
+    /// Keep record of which write each unit of flash is of: 8 bytes for each 4 KiB, so that a read-back can be judged.
+    pub track_data: bool,
+    /// Power is lost once, so long after the drive was made, whatever is outstanding; 0: never. Implies `track_data`.
+    pub fault_power_loss_after_s: f64,
+    /// From the loss of power until the drive takes commands again.
+    pub power_on_ms: f64,
+    /// Of the random stream that faults are drawn from.
+    pub fault_seed: u64,
+    /// Probability that a 4 KiB unit read from flash turns out unreadable (EIO), until it is rewritten.
+    pub fault_read_error_rate: f64,
+    /// Most units that become unreadable.
+    pub fault_read_errors_max: u32,
+    /// Probability that a page (of all planes of a die) fails to be programmed: it is programmed once more, and its
+    /// block is bad.
+    pub fault_program_error_rate: f64,
+    /// Most blocks that become bad. As many as there are dies make one superblock less.
+    pub fault_bad_blocks_max: u32,
+    /// Probability that the controller pauses when a command comes.
+    pub fault_spike_rate: f64,
+    /// How long.
+    pub fault_spike_ms: f64,
+    /// After so many commands the drive is gone (ENODEV); 0: never.
+    pub fault_dropout_after_ios: u64,
+    /// After so long since it was made the drive is gone; 0: never.
+    pub fault_dropout_after_s: f64,
+    /// Power of a drive that does nothing. With all energies 0 there is no record of energy.
+    pub idle_w: f64,
+    /// Energy of reading and of programming a page, of erasing a block: of every plane of a die.
+    pub read_uj: f64,
+    pub program_uj: f64,
+    pub erase_uj: f64,
+    /// Energy of a command, and of each byte between host and drive.
+    pub command_uj: f64,
+    pub transfer_nj_per_byte: f64,
+    pub ambient_c: f64,
+    /// Degrees above ambient for each W; 0: no temperature.
+    pub thermal_resistance_c_per_w: f64,
+    pub thermal_time_constant_s: f64,
+    /// Above this temperature the drive works for a part of the time only,
+    pub throttle_from_c: f64,
+    /// and at this one hardly at all; 0: it never throttles.
+    pub throttle_full_c: f64,
 }
 
 impl DriveParameters {
     /// The preset with `overrides` (a JSON object) applied.
     pub fn preset(name: &str, overrides: &str) -> Result<Self, TargetError> {
-        let bad = |problem: String| TargetError::DriveParameter { name: name.into(), problem };
-        let mut table: toml::Table = preset_text(name)?.parse().map_err(|e| bad(format!("{e}")))?;
-        let changes: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(overrides).map_err(|e| bad(format!("overrides: {e}")))?;
-        for (key, value) in changes {
-            let parameter = |problem: String| TargetError::DriveParameter { name: key.clone(), problem };
-            let Some(current) = table.get(&key) else {
-                let known: Vec<_> = table.keys().cloned().collect();
-                return Err(parameter(format!("no such parameter; there are: {}", known.join(", "))));
-            };
-            let mut new = toml::Value::try_from(&value).map_err(|e| parameter(e.to_string()))?;
-            if let (toml::Value::Float(_), Some(whole)) = (current, new.as_integer()) {
-                new = toml::Value::Float(whole as f64);
-            }
-            if !new.same_type(current) {
-                return Err(parameter(format!("{value} is no {}", current.type_str())));
-            }
-            table.insert(key, new);
-        }
-        let parameters: Self = table.try_into().map_err(|e: toml::de::Error| bad(e.to_string()))?;
+        let parameters: Self = preset::parameters(name, &preset_text(name)?, overrides)?;
         parameters.validate()?;
         Ok(parameters)
     }
@@ -124,6 +193,7 @@ impl DriveParameters {
             ("planes", self.planes),
             ("pages_per_block", self.pages_per_block),
             ("queue_slots", self.queue_slots),
+            ("suspend_reads", self.suspend_reads),
         ] {
             check((1..=65_536).contains(&count), name, "1 to 65536 is possible")?;
         }
@@ -137,19 +207,45 @@ impl DriveParameters {
         check(whole_pages, "page_bytes", "a multiple of 4096 up to 1 MiB is needed")?;
         let page_units = u64::from(self.planes) * self.page_bytes / UNIT;
         check((2..=64).contains(&page_units), "planes", "all planes' pages together hold 2 to 64 units of 4 KiB")?;
-        let page_kib = u64::from(self.planes) * self.page_bytes / 1024;
-        check(self.write_buffer_kib >= page_kib, "write_buffer_kib", "must hold a page of every plane")?;
+        let pages = u64::from(self.pages_per_program);
+        let program = (1..=64 / page_units).contains(&pages);
+        check(program, "pages_per_program", "1 or more, and a program writes at most 64 units of 4 KiB")?;
+        let whole_programs = self.pages_per_block.is_multiple_of(self.pages_per_program);
+        check(whole_programs, "pages_per_block", "a multiple of pages_per_program is needed")?;
+        // Each pool gathers one, and may wait for more data with what it has.
+        let programs = if self.hot_percent > 0.0 { 2 } else { 1 };
+        let gathered_kib = programs * pages * page_units * UNIT / 1024;
+        check(
+            self.write_buffer_kib >= gathered_kib,
+            "write_buffer_kib",
+            "must hold what a program of each pool writes",
+        )?;
         check(self.write_buffer_kib <= 64 << 20, "write_buffer_kib", "at most 64 GiB are possible")?;
+        check((0.0..=99.0).contains(&self.hot_percent), "hot_percent", "0 to 99 is possible")?;
+        check((0.0..=100.0).contains(&self.hot_spare_percent), "hot_spare_percent", "0 to 100 is possible")?;
+        let share = (0.0..=100.0).contains(&self.slc_dynamic_percent);
+        check(share, "slc_dynamic_percent", "0 to 100 is possible")?;
+        check(self.slc_static_mib <= 1 << 20, "slc_static_mib", "at most 1 TiB is possible")?;
+        let bits = (2..=5).contains(&self.bits_per_cell) && self.pages_per_program <= self.bits_per_cell;
+        let cached = self.slc_static_mib > 0 || self.slc_dynamic_percent > 0.0;
+        let pooled = self.hot_percent > 0.0;
+        check(!cached || !pooled, "hot_percent", "not together with an SLC cache")?;
+        check(!cached || bits, "bits_per_cell", "with an SLC cache 2 to 5 is possible, at least pages_per_program")?;
         for (name, value) in self.positive_numbers() {
             check(value.is_finite() && (1e-6..=1e12).contains(&value), name, "a positive number is needed")?;
         }
         for (name, value) in self.delays() {
             check(value.is_finite() && (0.0..=1e7).contains(&value), name, "0 or a positive number is needed")?;
         }
+        let path = self.controller_mb_per_s == 0.0 || self.controller_mb_per_s >= 1e-3;
+        check(path, "controller_mb_per_s", "0 or at least 0.001 is possible")?;
+        if let Some((name, problem)) = extras::problem(self) {
+            check(false, name, problem)?;
+        }
         let geometry = self.geometry();
         let too_small = format!("too small for {} dies", self.dies);
         check(geometry.superblocks >= LEAST_SUPERBLOCKS, "capacity_bytes", &too_small)?;
-        let physical = geometry.superblocks * geometry.units_per_superblock;
+        let physical = (geometry.superblocks + geometry.slc_superblocks) * geometry.units_per_superblock;
         check(
             physical < u64::from(u32::MAX),
             "capacity_bytes",
@@ -157,11 +253,14 @@ impl DriveParameters {
         )
     }
 
-    fn positive_numbers(&self) -> [(&'static str, f64); 8] {
+    fn positive_numbers(&self) -> [(&'static str, f64); 11] {
         [
             ("read_us", self.read_us),
             ("program_us", self.program_us),
             ("erase_ms", self.erase_ms),
+            ("slc_read_us", self.slc_read_us),
+            ("slc_program_us", self.slc_program_us),
+            ("slc_erase_ms", self.slc_erase_ms),
             ("channel_mb_per_s", self.channel_mb_per_s),
             ("link_read_mb_per_s", self.link_read_mb_per_s),
             ("link_read_max_iops", self.link_read_max_iops),
@@ -170,15 +269,30 @@ impl DriveParameters {
         ]
     }
 
-    fn delays(&self) -> [(&'static str, f64); 6] {
+    /// The controller's data path in MB/s, without end where there is no limit.
+    pub(super) fn controller_rate(&self) -> f64 {
+        if self.controller_mb_per_s > 0.0 { self.controller_mb_per_s } else { f64::INFINITY }
+    }
+
+    fn delays(&self) -> [(&'static str, f64); 11] {
         [
             ("link_read_overhead_us", self.link_read_overhead_us),
             ("link_write_overhead_us", self.link_write_overhead_us),
+            ("suspend_us", self.suspend_us),
+            ("controller_mb_per_s", self.controller_mb_per_s),
+            ("controller_read_overhead_us", self.controller_read_overhead_us),
+            ("controller_write_overhead_us", self.controller_write_overhead_us),
             ("read_latency_us", self.read_latency_us),
             ("write_latency_us", self.write_latency_us),
             ("rmw_us", self.rmw_us),
             ("idle_collect_after_ms", self.idle_collect_after_ms),
+            ("slc_fold_after_ms", self.slc_fold_after_ms),
         ]
+    }
+
+    /// Reads that may interrupt a program; 0: none may.
+    pub(super) fn suspends(&self) -> u32 {
+        if self.suspend { self.suspend_reads } else { 0 }
     }
 
     /// How garbage is collected.
@@ -189,7 +303,13 @@ impl DriveParameters {
             frontiers: self.gc_frontiers,
             pacing: self.gc_pacing,
             reserve: self.gc_reserve_superblocks,
+            slc: SlcRules { dynamic_percent: self.slc_dynamic_percent, when_full: self.slc_when_full },
         }
+    }
+
+    /// The drive knows which write each unit reads as.
+    pub fn tracks_data(&self) -> bool {
+        self.track_data || self.fault_power_loss_after_s > 0.0
     }
 
     /// Units the write buffer holds.
@@ -197,17 +317,37 @@ impl DriveParameters {
         (self.write_buffer_kib * 1024 / UNIT) as i64
     }
 
-    /// Free superblocks at which collection while idle ends.
-    pub fn idle_free_superblocks(&self) -> u64 {
-        let geometry = self.geometry();
-        let kept = geometry.units.div_ceil(geometry.units_per_superblock) + u64::from(self.gc_reserve_superblocks) + 2;
-        let spare = geometry.superblocks.saturating_sub(kept);
-        let free = (spare as f64 * self.idle_collect_free_percent / 100.0).round() as u64;
-        u64::from(self.gc_reserve_superblocks) + free
+    /// Superblocks beside those that the user capacity, the reserve and the frontiers need; of two pools, the one that
+    /// has fewer.
+    pub fn spare_superblocks(&self) -> u64 {
+        let [hot, cold] = self.spare_of_pools();
+        hot.min(cold)
+    }
+
+    /// Of the hot pool and the cold one; of both the same if there is one.
+    fn spare_of_pools(&self) -> [u64; 2] {
+        let g = self.geometry();
+        let spare = |units: u64, superblocks: u64| {
+            superblocks.saturating_sub(units.div_ceil(g.units_per_superblock) + self.superblocks_not_in_use())
+        };
+        let cold = spare(g.units - g.hot_units, g.superblocks - g.hot_superblocks);
+        if g.hot_superblocks > 0 { [spare(g.hot_units, g.hot_superblocks), cold] } else { [cold; 2] }
+    }
+
+    /// Free superblocks at which collection while idle ends, by pool.
+    pub fn idle_free_superblocks(&self) -> [u64; 2] {
+        let share = self.idle_collect_free_percent / 100.0;
+        let reserve = u64::from(self.gc_reserve_superblocks);
+        self.spare_of_pools().map(|spare| reserve + (spare as f64 * share).round() as u64)
     }
 
     pub fn capacity(&self) -> Bytes {
         Bytes(self.capacity_bytes)
+    }
+
+    /// The reserve, and open superblocks: of two frontiers, and one that the dynamic SLC cache fills.
+    fn superblocks_not_in_use(&self) -> u64 {
+        u64::from(self.gc_reserve_superblocks) + 2 + u64::from(self.slc_dynamic_percent > 0.0)
     }
 
     /// Blocks and pages. A capacity far below the real drive's would leave few superblocks, and with few of
@@ -215,45 +355,73 @@ impl DriveParameters {
     /// the cost of erasing a page stays what it was.
     pub fn geometry(&self) -> Geometry {
         let units = self.capacity_bytes.div_ceil(UNIT);
-        let units_per_page = u64::from(self.planes) * self.page_bytes / UNIT;
+        let units_per_sense = u64::from(self.planes) * self.page_bytes / UNIT;
+        let units_per_page = units_per_sense * u64::from(self.pages_per_program);
         let row = units_per_page * u64::from(self.dies);
         let physical = (units as f64 * (1.0 + self.over_provisioning)).ceil() as u64;
-        let pages = (physical / (row * WANTED_SUPERBLOCKS)).max(4).min(u64::from(self.pages_per_block));
+        let pages_of_block = u64::from(self.pages_per_block / self.pages_per_program);
+        let pages = (physical / (row * WANTED_SUPERBLOCKS)).max(4).min(pages_of_block);
         let units_per_superblock = row * pages;
-        // Two frontiers are open and the reserve is free, on top of the spare capacity proper.
-        let superblocks = physical.div_ceil(units_per_superblock) + u64::from(self.gc_reserve_superblocks) + 2;
+        let hot_units = (units as f64 * self.hot_percent / 100.0) as u64;
+        let hot_physical = hot_units + ((physical - units) as f64 * self.hot_spare_percent / 100.0) as u64;
+        // On top of the spare capacity proper.
+        let with_reserve = |physical: u64| physical.div_ceil(units_per_superblock) + self.superblocks_not_in_use();
+        let (superblocks, hot_superblocks) = match hot_units {
+            0 => (with_reserve(physical), 0),
+            _ => (with_reserve(physical - hot_physical) + with_reserve(hot_physical), with_reserve(hot_physical)),
+        };
+        let slc_rows = pages * u64::from(self.pages_per_program) / u64::from(self.bits_per_cell.max(1));
+        let slc_units_per_superblock = slc_rows.max(1) * u64::from(self.dies) * units_per_sense;
+        let erase_ns = |ms: f64| (ms * 1e6 * pages as f64 / pages_of_block as f64).round() as u64;
         Geometry {
             units,
             units_per_page: units_per_page as u32,
+            units_per_sense: units_per_sense as u32,
             dies: self.dies,
             units_per_superblock,
             superblocks,
-            erase_ns: (self.erase_ms * 1e6 * pages as f64 / f64::from(self.pages_per_block)).round() as u64,
+            erase_ns: erase_ns(self.erase_ms),
+            hot_units,
+            hot_superblocks,
+            slc_superblocks: (self.slc_static_mib << 20).div_ceil(slc_units_per_superblock * UNIT),
+            slc_units_per_superblock,
+            slc_erase_ns: erase_ns(self.slc_erase_ms),
         }
     }
 }
 
-/// What follows from the parameters. A superblock is one block of every plane of every die; a page here is one
-/// page of every plane of one die, the unit of programming.
+/// What follows from the parameters. A superblock is one block of every plane of every die; a page here, and in all
+/// of the mapping, is what one program writes: `pages_per_program` pages of every plane of one die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Geometry {
     /// Logical units of `UNIT` bytes.
     pub units: u64,
     pub units_per_page: u32,
+    /// What one read operation of a die fetches: one page of every plane. A whole number of them is in each page.
+    pub units_per_sense: u32,
     pub dies: u32,
     pub units_per_superblock: u64,
+    /// Of the main area.
     pub superblocks: u64,
     pub erase_ns: u64,
+    /// Units of hot data, the first ones, and the superblocks of the main area that are theirs; 0: all together.
+    pub hot_units: u64,
+    pub hot_superblocks: u64,
+    /// Of the static SLC cache, and what each superblock holds in SLC mode.
+    pub slc_superblocks: u64,
+    pub slc_units_per_superblock: u64,
+    pub slc_erase_ns: u64,
 }
 
 pub fn preset_names() -> Vec<&'static str> {
     PRESETS.iter().map(|(name, _)| *name).collect()
 }
 
-pub fn preset_text(name: &str) -> Result<&'static str, TargetError> {
-    PRESETS
+/// The preset's TOML, and what it leaves to the defaults: each parameter once, with its source as a comment.
+pub fn preset_text(name: &str) -> Result<String, TargetError> {
+    let (_, text) = PRESETS
         .iter()
         .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
-        .ok_or_else(|| TargetError::UnknownPreset { name: name.into(), known: preset_names().join(", ") })
+        .ok_or_else(|| TargetError::UnknownPreset { name: name.into(), known: preset_names().join(", ") })?;
+    Ok(preset::with_defaults(text, DEFAULTS))
 }

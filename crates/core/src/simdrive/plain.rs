@@ -1,85 +1,112 @@
 //! A second mapping layer for the tests, slow and obvious: what each place in flash was written with, and where each
 //! unit was written last. A place is valid if both agree; everything else is counted anew each time. The drive's own
-//! must do the same, superblock by superblock, victim by victim.
+//! must do the same, superblock by superblock, victim by victim (`plain_steps`).
 
-use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::ftl::{Counters, Ftl, State};
 use super::memory::NONE;
 use super::params::Geometry;
+use super::slc::CellMode;
 use super::victims::{Collection, GcPacing, GcPolicy, SEED};
 
 #[derive(Clone)]
-struct Block {
+pub(super) struct Block {
     /// The units written to it, in order; `None` is padding.
-    holds: Vec<Option<u64>>,
-    state: State,
-    erases: u32,
-    filled_at: u64,
+    pub holds: Vec<Option<u64>>,
+    pub state: State,
+    pub erases: u32,
+    pub filled_at: u64,
+    pub slc: bool,
 }
 
 /// A page that gathers data, and those behind it that are its own.
 #[derive(Clone, Copy)]
-struct Place {
-    block: usize,
-    page: usize,
-    filled: usize,
-    pages_left: usize,
+pub(super) struct Place {
+    pub block: usize,
+    pub page: usize,
+    pub filled: usize,
+    pub pages_left: usize,
 }
 
 #[derive(Clone, Copy)]
-struct Victim {
-    block: usize,
-    next_page: usize,
-    valid_at_start: u64,
-    copied: u64,
-    host: u64,
+pub(super) struct Victim {
+    pub block: usize,
+    pub next_page: usize,
+    pub valid_at_start: u64,
+    pub copied: u64,
+    pub host: u64,
 }
 
-struct Plain {
-    collection: Collection,
-    page_units: usize,
-    pages: usize,
-    blocks: Vec<Block>,
-    home: Vec<Option<(usize, usize)>>,
-    free: Vec<usize>,
-    host: Place,
-    collector: Place,
-    shared: Option<Place>,
-    victim: Option<Victim>,
-    credit: i64,
-    counters: Counters,
-    rng: Xoshiro256PlusPlus,
+pub(super) struct Plain {
+    /// Of a pool: its first superblock and its first unit among all.
+    pub first: (usize, u64),
+    pub collection: Collection,
+    pub page_units: usize,
+    pub sense_units: usize,
+    pub pages: usize,
+    pub slc_pages: usize,
+    /// Those behind this one are the static SLC cache.
+    pub main: usize,
+    pub blocks: Vec<Block>,
+    pub home: Vec<Option<(usize, usize)>>,
+    pub free: Vec<usize>,
+    pub host: Place,
+    pub collector: Place,
+    pub shared: Option<Place>,
+    pub victim: Option<Victim>,
+    pub credit: i64,
+    pub slc_free: Vec<usize>,
+    pub slc_full: Vec<usize>,
+    pub fold: Option<Victim>,
+    pub parked: Option<Place>,
+    pub folding: bool,
+    pub counters: Counters,
+    /// Read operations of collection.
+    pub senses: u64,
+    pub rng: Xoshiro256PlusPlus,
 }
 
 impl Plain {
-    fn new(geometry: &Geometry, collection: Collection) -> Self {
+    pub fn new(geometry: &Geometry, collection: Collection) -> Self {
         let page_units = geometry.units_per_page as usize;
-        let count = geometry.superblocks as usize;
+        let main = geometry.superblocks as usize;
+        let block = Block { holds: vec![], state: State::Free, erases: 0, filled_at: 0, slc: false };
+        let mut blocks = vec![block.clone(); main];
+        blocks.resize(main + geometry.slc_superblocks as usize, Block { slc: true, ..block });
         let nowhere = Place { block: 0, page: 0, filled: 0, pages_left: 0 };
         let mut plain = Self {
+            first: (0, 0),
             collection,
             page_units,
+            sense_units: geometry.units_per_sense as usize,
             pages: geometry.units_per_superblock as usize / page_units,
-            blocks: vec![Block { holds: vec![], state: State::Free, erases: 0, filled_at: 0 }; count],
+            slc_pages: geometry.slc_units_per_superblock as usize / geometry.units_per_sense as usize,
+            main,
+            slc_free: (main..blocks.len()).collect(),
+            slc_full: vec![],
+            fold: None,
+            parked: None,
+            folding: false,
+            blocks,
             home: vec![None; geometry.units as usize],
-            free: (0..count).collect(),
+            free: (0..main).collect(),
             host: nowhere,
             collector: nowhere,
             shared: (collection.frontiers == 1).then_some(nowhere),
             victim: None,
             credit: 0,
             counters: Counters::default(),
+            senses: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(SEED),
         };
-        plain.host = plain.next_place();
+        plain.host = plain.next_host();
         plain.collector = plain.next_place();
         plain
     }
 
-    fn capacity(&self) -> u64 {
+    pub fn capacity(&self) -> u64 {
         (self.pages * self.page_units) as u64
     }
 
@@ -88,18 +115,28 @@ impl Plain {
         unit.is_some_and(|unit| self.home[unit as usize] == Some((block, place)))
     }
 
-    fn valid(&self, block: usize) -> u64 {
+    pub fn valid(&self, block: usize) -> u64 {
         (0..self.pages * self.page_units).filter(|place| self.is_valid(block, *place)).count() as u64
     }
 
     fn open(&mut self) -> Place {
         let block = self.free.remove(0);
-        self.blocks[block].state = State::Open;
-        self.blocks[block].holds = vec![None; self.pages * self.page_units];
-        Place { block, page: 0, filled: 0, pages_left: self.pages - 1 }
+        self.open_block(block)
     }
 
-    fn next_place(&mut self) -> Place {
+    pub fn open_block(&mut self, block: usize) -> Place {
+        self.blocks[block].state = State::Open;
+        self.blocks[block].holds = vec![None; self.pages * self.page_units];
+        let pages = if self.blocks[block].slc { self.slc_pages } else { self.pages };
+        Place { block, page: 0, filled: 0, pages_left: pages - 1 }
+    }
+
+    /// Units of the page that host data is gathering in.
+    pub fn host_page(&self) -> usize {
+        if self.blocks[self.host.block].slc { self.sense_units } else { self.page_units }
+    }
+
+    pub fn next_place(&mut self) -> Place {
         match self.shared {
             None => self.open(),
             Some(last) => {
@@ -114,17 +151,47 @@ impl Plain {
         }
     }
 
-    /// Where the frontier goes when its page is full. Full is a superblock in which neither has a page.
-    fn turn(&mut self, here: Place, other: usize) -> Place {
-        if here.pages_left > 0 {
-            return Place { page: here.page + 1, filled: 0, pages_left: here.pages_left - 1, ..here };
+    pub fn next_page(here: Place) -> Option<Place> {
+        (here.pages_left > 0).then(|| Place { page: here.page + 1, filled: 0, pages_left: here.pages_left - 1, ..here })
+    }
+
+    fn turn_host(&mut self) {
+        let left = self.host.block;
+        if let Some(next) = Self::next_page(self.host) {
+            self.host = next;
+        } else if self.blocks[left].slc {
+            self.blocks[left].state = State::Full;
+            self.slc_full.push(left);
+            self.host = self.next_host();
+        } else {
+            self.host = self.next_host();
+            self.close(left);
         }
-        let next = self.next_place();
-        if next.block != here.block && other != here.block {
-            self.blocks[here.block].state = State::Full;
-            self.blocks[here.block].filled_at = self.counters.host_units + self.counters.collected_units;
+    }
+
+    fn turn_collector(&mut self) {
+        let left = self.collector.block;
+        match Self::next_page(self.collector) {
+            Some(next) => self.collector = next,
+            None => {
+                self.collector = self.next_place();
+                self.close(left);
+            }
         }
-        next
+    }
+
+    /// Full is a superblock that nobody has a page in, or will come back to.
+    fn close(&mut self, block: usize) {
+        let shared = self.shared.filter(|place| place.pages_left > 0);
+        let places = [Some(self.host), Some(self.collector), self.parked, shared];
+        if !places.iter().flatten().any(|place| place.block == block) {
+            self.blocks[block].state = State::Full;
+            self.blocks[block].filled_at = self.now();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.counters.host_units + self.counters.collected_units + self.counters.folded_units
     }
 
     fn put(&mut self, at: Place, unit: Option<u64>) {
@@ -135,25 +202,34 @@ impl Plain {
         }
     }
 
-    fn write(&mut self, unit: Option<u64>) {
+    pub fn write(&mut self, unit: Option<u64>) {
         self.put(self.host, unit);
         *(if unit.is_some() { &mut self.counters.host_units } else { &mut self.counters.padded_units }) += 1;
         self.host.filled += 1;
-        if self.host.filled == self.page_units {
-            self.host = self.turn(self.host, self.collector.block);
-            match self.collection.pacing {
-                GcPacing::Paced => self.pace(),
-                GcPacing::Line => self.collect_line(),
-            }
+        let size = self.host_page();
+        if self.host.filled == size {
+            let slc = self.blocks[self.host.block].slc;
+            self.turn_host();
+            let used = if slc { self.pace_fold(size as u64) } else { size as u64 };
+            self.reclaim(used);
         }
     }
 
-    fn has_spare(&self) -> bool {
+    /// So many units of the main area are used.
+    pub fn reclaim(&mut self, units: u64) {
+        match self.collection.pacing {
+            _ if units == 0 => {}
+            GcPacing::Paced => self.pace(units),
+            GcPacing::Line => self.collect_line(units),
+        }
+    }
+
+    pub fn has_spare(&self) -> bool {
         self.free.len() > self.collection.reserve as usize
     }
 
-    fn pace(&mut self) {
-        let mut owed = self.page_units as u64;
+    fn pace(&mut self, units: u64) {
+        let mut owed = units;
         while !self.has_spare() && self.have_victim(self.collection.reserve as usize + 1) {
             let mut victim = self.victim.unwrap();
             victim.host += owed;
@@ -174,11 +250,11 @@ impl Plain {
         }
     }
 
-    fn collect_line(&mut self) {
+    fn collect_line(&mut self, units: u64) {
         if self.has_spare() {
             return;
         }
-        self.credit -= self.page_units as i64;
+        self.credit -= units as i64;
         while !self.has_spare() && (self.credit <= 0 || self.free.len() < 2) {
             if !self.have_victim(self.collection.reserve as usize + 1) {
                 break;
@@ -190,7 +266,7 @@ impl Plain {
         self.credit = self.credit.max(0);
     }
 
-    fn collect_idly(&mut self, enough: usize) -> bool {
+    pub fn collect_idly(&mut self, enough: usize) -> bool {
         if self.free.len() >= enough || !self.have_victim(enough) {
             return false;
         }
@@ -203,10 +279,18 @@ impl Plain {
 
     fn have_victim(&mut self, enough: usize) -> bool {
         while self.victim.is_none() && self.free.len() < enough {
-            let Some(block) = self.choose() else { return false };
-            let valid_at_start = self.valid(block);
-            self.victim = Some(Victim { block, next_page: 0, valid_at_start, copied: 0, host: 0 });
-            if valid_at_start == 0 {
+            let dynamic = self.slc_full.iter().position(|block| *block < self.main);
+            let victim = if let Some(fold) = self.fold.take_if(|fold| fold.block < self.main) {
+                Victim { next_page: fold.next_page, ..self.victim_of(fold.block) }
+            } else if let Some(oldest) = dynamic {
+                let block = self.slc_full.remove(oldest);
+                self.victim_of(block)
+            } else {
+                let Some(block) = self.choose() else { return false };
+                self.victim_of(block)
+            };
+            self.victim = Some(victim);
+            if victim.valid_at_start == 0 {
                 self.release();
             }
         }
@@ -214,11 +298,11 @@ impl Plain {
     }
 
     fn choose(&mut self) -> Option<usize> {
-        let full: Vec<usize> = (0..self.blocks.len()).filter(|b| self.blocks[*b].state == State::Full).collect();
+        let full: Vec<usize> = (0..self.main).filter(|b| self.blocks[*b].state == State::Full).collect();
         if full.iter().all(|block| self.valid(*block) == self.capacity()) {
             return None;
         }
-        let now = self.counters.host_units + self.counters.collected_units;
+        let now = self.now();
         // Lowest first; the sort is stable.
         let first = |mut blocks: Vec<usize>, key: &dyn Fn(usize) -> f64| {
             blocks.sort_by(|a, b| key(*a).total_cmp(&key(*b)));
@@ -241,28 +325,37 @@ impl Plain {
 
     fn draw(&mut self) -> usize {
         loop {
-            let block = ((u128::from(self.rng.next_u64()) * self.blocks.len() as u128) >> 64) as usize;
+            let block = ((u128::from(self.rng.next_u64()) * self.main as u128) >> 64) as usize;
             if self.blocks[block].state == State::Full {
                 return block;
             }
         }
     }
 
-    /// Move what is valid on the next page of the victim that holds any; false if none does.
     fn collect_page(&mut self) -> bool {
         let mut victim = self.victim.unwrap();
+        let moved = self.move_page(&mut victim);
+        self.victim = Some(victim);
+        moved
+    }
+
+    /// Move what is valid on the next page of the victim that holds any; false if none does.
+    pub fn move_page(&mut self, victim: &mut Victim) -> bool {
         while victim.next_page < self.pages {
             let places = victim.next_page * self.page_units..(victim.next_page + 1) * self.page_units;
             let moving: Vec<usize> = places.filter(|place| self.is_valid(victim.block, *place)).collect();
             victim.next_page += 1;
             victim.copied += moving.len() as u64;
-            self.victim = Some(victim);
+            let mut senses: Vec<usize> = moving.iter().map(|place| place / self.sense_units).collect();
+            senses.dedup();
+            self.senses += senses.len() as u64;
             for place in &moving {
                 self.put(self.collector, self.blocks[victim.block].holds[*place]);
-                self.counters.collected_units += 1;
+                let slc = self.blocks[victim.block].slc;
+                *(if slc { &mut self.counters.folded_units } else { &mut self.counters.collected_units }) += 1;
                 self.collector.filled += 1;
                 if self.collector.filled == self.page_units {
-                    self.collector = self.turn(self.collector, self.host.block);
+                    self.turn_collector();
                 }
             }
             if !moving.is_empty() {
@@ -274,122 +367,56 @@ impl Plain {
 
     fn release(&mut self) {
         let block = self.victim.take().unwrap().block;
-        let erases = self.blocks[block].erases + 1;
-        self.blocks[block] = Block { holds: vec![], state: State::Free, erases, filled_at: 0 };
+        self.erase(block);
+    }
+
+    pub fn erase(&mut self, block: usize) {
+        let old = &self.blocks[block];
+        let (erases, of_cache) = (old.erases + 1, block >= self.main);
+        self.blocks[block] = Block { holds: vec![], state: State::Free, erases, filled_at: 0, slc: of_cache };
         self.counters.erases += 1;
-        self.free.push(block);
+        (if of_cache { &mut self.slc_free } else { &mut self.free }).push(block);
+        self.leave_main();
     }
 
-    fn assert_same_victim(&self, ftl: &Ftl) {
-        let victim = |v: &super::collect::Victim| (v.superblock as usize, v.cursor as usize / self.page_units);
+    pub fn assert_same_victim(&self, ftl: &Ftl, senses: u64) {
+        assert_eq!(senses, self.senses, "read operations");
+        let victim =
+            |v: &super::collect::Victim| (v.superblock as usize - self.first.0, v.cursor as usize / self.page_units);
         assert_eq!(ftl.victim.as_ref().map(victim), self.victim.map(|v| (v.block, v.next_page)), "the victim");
-        assert_eq!((ftl.counters(), ftl.credit), (self.counters, self.credit));
+        let folded = ftl.slc.as_ref().and_then(|slc| slc.fold.as_ref().map(victim));
+        assert_eq!(folded, self.fold.map(|v| (v.block, v.next_page)), "what is folded");
+        assert_eq!((ftl.counters, ftl.credit), (self.counters, self.credit));
     }
 
-    fn assert_same(&self, ftl: &Ftl) {
-        let physical = |(block, place): (usize, usize)| (block as u64 * self.capacity()) as u32 + place as u32;
+    pub fn assert_same(&self, ftl: &Ftl, senses: u64) {
+        let physical = |(block, place)| ((self.first.0 + block) as u64 * self.capacity()) as u32 + place as u32;
         for (unit, home) in self.home.iter().enumerate() {
-            assert_eq!(ftl.map.get(unit as u64), home.map_or(NONE, physical), "where unit {unit} is");
+            assert_eq!(ftl.map.get(self.first.1 + unit as u64), home.map_or(NONE, physical), "where unit {unit} is");
         }
         let first_unit = |f: &super::frontier::Frontier| f.page * self.page_units as u32 + f.filled;
         let place = |p: &Place| physical((p.block, p.page * self.page_units + p.filled));
         assert_eq!(first_unit(&ftl.host), place(&self.host), "where host data goes");
         assert_eq!(first_unit(&ftl.collector), place(&self.collector), "where collected data goes");
-        self.assert_same_victim(ftl);
-        assert!(ftl.free.iter().map(|block| *block as usize).eq(self.free.iter().copied()), "free superblocks");
-        for (index, (ours, plain)) in ftl.superblocks.iter().zip(&self.blocks).enumerate() {
-            let theirs = (plain.state, self.valid(index), plain.erases);
-            assert_eq!((ours.state, u64::from(ours.valid), ours.erases), theirs, "superblock {index}");
+        self.assert_same_victim(ftl, senses);
+        assert!(
+            ftl.free.iter().map(|block| *block as usize - self.first.0).eq(self.free.iter().copied()),
+            "free superblocks"
+        );
+        if let Some(slc) = &ftl.slc {
+            assert!(
+                slc.free.iter().map(|block| *block as usize).eq(self.slc_free.iter().copied()),
+                "free in the cache"
+            );
+            assert!(
+                slc.full.iter().map(|block| *block as usize).eq(self.slc_full.iter().copied()),
+                "full in the cache"
+            );
         }
-    }
-}
-
-/// Places as shares of the drive.
-#[derive(Debug, Clone)]
-enum Step {
-    Random(Vec<f64>),
-    Sequential(f64, f64),
-    Trim(f64, f64),
-    Pad,
-    Idle(usize, usize),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let share = || 0.0f64..1.0;
-    prop_oneof![
-        5 => prop::collection::vec(share(), 1..800).prop_map(Step::Random),
-        3 => (share(), share()).prop_map(|(from, length)| Step::Sequential(from, length)),
-        2 => (share(), share()).prop_map(|(from, length)| Step::Trim(from, length * length)),
-        1 => Just(Step::Pad),
-        1 => (1usize..20, 3usize..12).prop_map(|(pages, enough)| Step::Idle(pages, enough)),
-    ]
-}
-
-fn drives() -> impl Strategy<Value = (Geometry, Collection)> {
-    let policies = vec![GcPolicy::Greedy, GcPolicy::Fifo, GcPolicy::Random, GcPolicy::DChoices, GcPolicy::CostBenefit];
-    let pacing = prop::sample::select(vec![GcPacing::Paced, GcPacing::Line]);
-    let collection = (prop::sample::select(policies), 1u32..5, 1u32..=2, pacing, 3u32..=5);
-    (2u32..=6, 2u64..=12, 24u64..40, 0.01f64..0.5, collection).prop_map(|(n, pages, superblocks, op, collection)| {
-        let (policy, choices, frontiers, pacing, reserve) = collection;
-        let units_per_superblock = u64::from(n) * pages;
-        let kept = (superblocks - u64::from(reserve) - 2) * units_per_superblock;
-        let units = (kept as f64 / (1.0 + op)) as u64;
-        let geometry = Geometry { units, units_per_page: n, dies: 1, units_per_superblock, superblocks, erase_ns: 0 };
-        (geometry, Collection { policy, choices, frontiers, pacing, reserve })
-    })
-}
-
-/// Write units in pieces that end with the page, as the drive does.
-fn write(ftl: &mut Ftl, plain: &mut Plain, mut first: u64, end: u64) {
-    while first < end {
-        let count = (end - first).min(u64::from(ftl.room_in_page()));
-        ftl.write(first, count as u32, &mut vec![]);
-        (first..first + count).for_each(|unit| plain.write(Some(unit)));
-        first += count;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, max_shrink_iters: 300, ..Default::default() })]
-
-    #[test]
-    fn the_mapping_does_what_the_obvious_one_does((geometry, collection) in drives(), steps in prop::collection::vec(step(), 1..20)) {
-        let (mut ftl, mut plain) = (Ftl::new(geometry, collection).unwrap(), Plain::new(&geometry, collection));
-        let units = geometry.units;
-        let range = |from: f64, length: f64| {
-            let first = (from * units as f64) as u64;
-            first..first + (length * (units - first) as f64) as u64
-        };
-        for step in steps {
-            match step {
-                Step::Random(places) => for place in places {
-                    let unit = (place * units as f64) as u64;
-                    write(&mut ftl, &mut plain, unit, unit + 1);
-                    plain.assert_same_victim(&ftl);
-                },
-                Step::Sequential(from, length) => {
-                    let range = range(from, length);
-                    write(&mut ftl, &mut plain, range.start, range.end);
-                }
-                Step::Trim(from, length) => {
-                    ftl.trim(range(from, length));
-                    range(from, length).for_each(|unit| plain.home[unit as usize] = None);
-                }
-                Step::Pad => {
-                    ftl.settle();
-                    if ftl.pad(&mut vec![]) {
-                        let filled = plain.host.filled;
-                        (filled..plain.page_units).for_each(|_| plain.write(None));
-                    }
-                }
-                Step::Idle(pages, enough) => for _ in 0..pages {
-                    ftl.settle();
-                    assert_eq!(ftl.collect_idly(enough as u64, &mut vec![]), plain.collect_idly(enough));
-                },
-            }
-            ftl.settle();
-            plain.assert_same(&ftl);
-            ftl.check();
+        for (index, (ours, plain)) in ftl.superblocks[self.first.0..].iter().zip(&self.blocks).enumerate() {
+            let theirs = (plain.state, self.valid(index), plain.erases, plain.slc);
+            let slc = ours.mode == CellMode::Slc;
+            assert_eq!((ours.state, u64::from(ours.valid), ours.erases, slc), theirs, "superblock {index}");
         }
     }
 }

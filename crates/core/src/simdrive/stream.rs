@@ -22,6 +22,9 @@ impl SimDrive {
         if self.plainly {
             return;
         }
+        if self.extras.faults.as_ref().is_some_and(|faults| faults.may_fail_programs()) {
+            return;
+        }
         if let Some(&slot) = self.buffer_waiting.front()
             && self.buffer_free == 0
             && self.page_waiters.is_empty()
@@ -32,7 +35,7 @@ impl SimDrive {
     }
 
     fn stream_command(&mut self, slot: u32, until: u64) {
-        let n = self.ftl.geometry().units_per_page;
+        let (n, mode) = self.ftl.host_page();
         let command = &self.commands[slot as usize];
         // The command's last units, and partial ones, go the general way.
         let pages = (command.left.saturating_sub(1) / u64::from(n)) as u32;
@@ -49,14 +52,18 @@ impl SimDrive {
         let horizon = self.calendar.horizon(until);
         let (mut taken, mut to) = (0, self.flash.die_of(first_page));
         while taken < pages {
-            let Some((at, die)) = self.calendar.pop_die(&horizon, |die| self.flash.programs_host_data(die)) else {
+            let Some((at, die)) = self.calendar.pop_die(&horizon, |die| self.flash.programs_host_data(die, n)) else {
                 break;
             };
             self.now = at;
             let (_, next) = self.flash.finish(die, at);
+            if self.extras.watches {
+                self.watch_programmed(die);
+                self.watch_stream(to, slot, unit + u64::from(taken * n));
+            }
             self.calendar.enter_sorted(die, next);
-            let job = Job::HostProgram { page: first_page + taken };
-            let done = self.flash.program(to, job, taken < erases, at);
+            let job = Job::HostProgram { page: first_page + taken, units: n };
+            let done = self.flash.program(to, job, mode, taken < erases, at);
             self.calendar.enter_sorted(to, done);
             taken += 1;
             to = if to + 1 == self.parameters.dies { 0 } else { to + 1 };

@@ -18,6 +18,7 @@ enum Load {
     Rest(u64),
     /// First sector and length as shares.
     Trim(f64, f64),
+    PowerLoss,
 }
 
 fn load() -> impl Strategy<Value = Load> {
@@ -29,27 +30,48 @@ fn load() -> impl Strategy<Value = Load> {
         1 => any::<bool>().prop_map(Load::Cache),
         1 => (1u64..20_000_000).prop_map(Load::Rest),
         1 => (0.0f64..1.0, 0.0f64..1.0).prop_map(|(from, length)| Load::Trim(from, length)),
+        1 => Just(Load::PowerLoss),
     ]
 }
 
 fn parameters() -> impl Strategy<Value = DriveParameters> {
-    let counts = (8_000u64..80_000, 1u32..=9, 1u32..=4, 1u32..=5, 1u32..=40, any::<[bool; 3]>());
-    let idle = prop_oneof![Just(0.0), 0.01f64..2.0];
+    let counts = (8_000u64..80_000, 1u32..=9, 1u32..=4, 1u32..=5, 1u32..=40, any::<[bool; 4]>());
+    let suspend = (any::<bool>(), 0.0..100.0, 1u32..10);
+    let controller = (prop_oneof![Just(0.0), 30.0..3000.0], prop_oneof![Just(0.0), 0.0..20.0]);
+    let idle = || prop_oneof![Just(0.0), 0.01f64..2.0];
+    let when_full = prop::sample::select(vec!["direct", "fold"]);
+    let slc =
+        (0u32..3, prop_oneof![Just(0.0), 1.0..100.0], when_full, idle()).prop_map(|(mib, dynamic, full, fold)| {
+            format!(
+                r#""slc_static_mib": {mib}, "slc_dynamic_percent": {dynamic:?}, "slc_when_full": "{full}",
+            "slc_fold_after_ms": {fold:?}, "bits_per_cell": 3"#
+            )
+        });
+    let pools =
+        (1.0..99.0, 0.0..100.0).prop_map(|(hot, x)| format!(r#""hot_percent": {hot:?}, "hot_spare_percent": {x:?}"#));
+    let layout = (prop_oneof![Just(String::from(r#""hot_percent": 0"#)), slc, pools], 1u32..=3);
     let buffer = prop_oneof![Just(1024u64), 64u64..300];
-    let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], buffer, 50.0..2000.0, idle);
+    let times = (0.02f64..0.5, prop_oneof![Just(0u32), 1u32..30], buffer, 50.0..2000.0, idle());
     let policies = ["greedy", "greedy", "fifo", "random", "d-choices", "cost-benefit"];
     let collection = (prop::sample::select(policies.to_vec()), 1u32..=2, prop::sample::select(vec!["paced", "line"]));
-    (counts, times, collection).prop_filter_map("a drive this small needs enough blocks", |(counts, times, gc)| {
-        let (policy, frontiers, pacing) = gc;
-        let (sectors, dies, channels, planes, slots, [priority, protected, duplex]) = counts;
+    let all = (counts, times, collection, layout, controller, suspend);
+    all.prop_filter_map("this small, it needs enough blocks", |all| {
+        let (counts, times, (policy, frontiers, pacing), (layout, per_program), controller, suspend) = all;
+        let (suspend, suspend_us, suspend_reads) = suspend;
+        let (rate, overhead_us) = controller;
+        let (sectors, dies, channels, planes, slots, [priority, protected, duplex, track]) = counts;
         let (op, map, buffer, program_us, idle_ms) = times;
         let json = format!(
-            r#"{{"capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
+            r#"{{{layout}, "capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
             "over_provisioning": {op:?}, "read_priority": {priority}, "power_loss_protection": {protected},
             "full_duplex": {duplex}, "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
             "program_us": {program_us:?}, "queue_slots": {slots}, "idle_collect_after_ms": {idle_ms:?},
             "idle_collect_free_percent": 50, "gc_policy": "{policy}", "gc_frontiers": {frontiers},
-            "gc_pacing": "{pacing}"}}"#,
+            "gc_pacing": "{pacing}", "track_data": {track}, "pages_per_block": 240,
+            "pages_per_program": {per_program},
+            "controller_mb_per_s": {rate:?}, "controller_read_overhead_us": {overhead_us:?},
+            "controller_write_overhead_us": {overhead_us:?}, "suspend": {suspend}, "suspend_us": {suspend_us:?},
+            "suspend_reads": {suspend_reads}}}"#,
             sectors * SECTOR
         );
         DriveParameters::preset("sata-enterprise", &json).ok()
@@ -90,7 +112,7 @@ fn requests(load: &Load, sectors: u64) -> (u32, Vec<Request>) {
             let operation = |write: bool| if write { Operation::Write } else { Operation::Read };
             (*depth, ios.iter().map(|(write, at, length)| request(operation(*write), place(*at), *length)).collect())
         }
-        Load::Cache(_) | Load::Rest(_) | Load::Trim(..) => (1, vec![]),
+        Load::Cache(_) | Load::Rest(_) | Load::Trim(..) | Load::PowerLoss => (1, vec![]),
     }
 }
 
@@ -118,7 +140,8 @@ proptest! {
                         let bytes = Bytes(share(sectors - lba, length) * SECTOR);
                         drive.control(Control::Trim { lba: Lba(lba), bytes }).unwrap();
                     }
-                    Load::Sequential(..) | Load::Mixed(..) => {}
+                    Load::PowerLoss if p.track_data => drive.control(Control::PowerLoss).unwrap(),
+                    Load::PowerLoss | Load::Sequential(..) | Load::Mixed(..) => {}
                 }
             }
             prop_assert_eq!(fast.now(), plain.now());

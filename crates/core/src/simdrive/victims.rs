@@ -1,10 +1,13 @@
 //! Which superblock is collected next: the policies of the literature, and how their work is spread over time.
 
+use std::ops::Range;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::ftl::{State, Superblock};
+use super::slc::SlcRules;
 
 /// Of the drive's own random numbers. A drive that is purged draws the same ones again.
 pub(super) const SEED: u64 = 0x5eed_0f7e_d21e;
@@ -46,33 +49,42 @@ pub struct Collection {
     pub pacing: GcPacing,
     /// Superblocks that are kept free.
     pub reserve: u32,
+    pub slc: SlcRules,
 }
 
 /// The choice of victims, and what it needs to know.
 pub(super) struct Victims {
     policy: GcPolicy,
     choices: u32,
-    /// When each superblock was last filled, in units written.
+    /// The superblocks to choose from.
+    pub range: Range<u32>,
+    /// When each was last filled, in units written.
     filled_at: Vec<u64>,
     rng: Xoshiro256PlusPlus,
 }
 
 impl Victims {
-    pub fn new(collection: &Collection, superblocks: u64) -> Self {
+    pub fn new(collection: &Collection, range: Range<u32>) -> Self {
         Self {
             policy: collection.policy,
             choices: collection.choices,
-            filled_at: vec![0; superblocks as usize],
+            filled_at: vec![0; range.len()],
+            range,
             rng: Xoshiro256PlusPlus::seed_from_u64(SEED),
         }
     }
 
     pub fn filled(&mut self, superblock: u32, now: u64) {
-        self.filled_at[superblock as usize] = now;
+        self.filled_at[(superblock - self.range.start) as usize] = now;
     }
 
     /// The full superblock to collect; `None` if collecting would gain nothing anywhere.
     pub fn choose(&mut self, superblocks: &[Superblock], capacity: u64, now: u64) -> Option<u32> {
+        let of_pool = &superblocks[self.range.start as usize..self.range.end as usize];
+        self.choose_of(of_pool, capacity, now).map(|index| self.range.start + index)
+    }
+
+    fn choose_of(&mut self, superblocks: &[Superblock], capacity: u64, now: u64) -> Option<u32> {
         let full = || superblocks.iter().enumerate().filter(|(_, block)| block.state == State::Full);
         if self.policy != GcPolicy::Greedy && !full().any(|(_, block)| u64::from(block.valid) < capacity) {
             return None;

@@ -1,0 +1,56 @@
+"""How the kernel corrects the clock, by adjtimex(2). Nothing is set."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+
+# A crystal is off by less than 100 parts per million, and NTP corrects at most 500 in the long run; more is a clock
+# that is being moved.
+MOST_PPM = 500.0
+_NOT_SYNCHRONIZED = 0x40  # STA_UNSYNC, linux/timex.h
+
+
+@dataclass(frozen=True)
+class ClockState:
+    """`ppm`: correction of the clock's speed, parts per million; the monotonic clock has it too."""
+
+    synchronized: bool
+    ppm: float
+
+
+class _Timex(ctypes.Structure):
+    """struct timex of adjtimex(2), to its last field of use; the kernel writes the rest into `rest`."""
+
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("constant", ctypes.c_long),
+        ("precision", ctypes.c_long),
+        ("tolerance", ctypes.c_long),
+        ("time", ctypes.c_long * 2),
+        ("tick", ctypes.c_long),
+        ("rest", ctypes.c_byte * 256),
+    ]
+
+
+def read() -> ClockState | None:
+    """None when the kernel does not let us ask."""
+    timex = _Timex()
+    if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) < 0:
+        return None
+    return state(timex.status, timex.freq, timex.tick, os.sysconf("SC_CLK_TCK"))
+
+
+def state(status: int, freq: int, tick: int, ticks_per_s: int) -> ClockState:
+    """`freq`: in 2^-16 parts per million. `tick`: microseconds that a tick is made to last, 10^6 / ticks per second of
+    a clock that is left alone."""
+    return ClockState(
+        synchronized=not status & _NOT_SYNCHRONIZED,
+        ppm=freq / 65536 + (tick * ticks_per_s - 1_000_000),
+    )

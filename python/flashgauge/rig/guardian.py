@@ -1,0 +1,40 @@
+"""The process that puts a drive back when its run has ended: `python -m flashgauge.rig.guardian RECORD`.
+
+Its standard input is a pipe whose other end the run alone has; the kernel closes it when the run ends, also by
+kill -9. Exit code 0: all is put back; keeper.GONE: the drive is not there. Otherwise the reason is on standard output.
+It stays in the record too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import sys
+from pathlib import Path
+
+from flashgauge.rig import keeper
+
+
+def main(file: Path) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with keeper.locked(file):
+        _say("ready")
+        sys.stdin.buffer.read()
+        try:
+            keeper.put_back_file(file)
+        except OSError as error:
+            _say(str(error.strerror or error))
+            return keeper.GONE if error.errno == errno.ENODEV else 1
+    return 0
+
+
+def _say(text: str) -> None:
+    """To whoever still listens."""
+    with contextlib.suppress(OSError):
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,129 @@
+"""An NVMe drive's admin commands, by nvme-cli: what it can do, its namespaces, features and sanitize log.
+
+Reference: NVM Express Base Specification 2.0, Identify (CNS 00h, 01h, 02h, 10h), Features (06h), Sanitize Status log
+(81h). Identify is read as JSON, whose names are those of the specification. The log is read as raw bytes: nvme-cli has
+changed the shape of its JSON between versions, and the specification does not change the bytes. A feature's value is
+read from the text, the only form every version has.
+Commands go to the controller's character device: a namespace is held exclusively by the run, and nvme-cli would
+refuse it as busy.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from flashgauge._core import DeviceError
+from flashgauge.rig import identify, tools
+from flashgauge.rig.identify import BlockDevice, read_text
+
+VOLATILE_WRITE_CACHE = 6  # feature identifier
+NOT_REPORTED_S = 0xFFFFFFFF  # an estimated time in the log that the drive does not give
+
+_FEATURE_VALUE = re.compile(r"(?:current value|value)\s*:\s*(?:0x)?([0-9a-f]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SanitizeLog:
+    """The Sanitize Status log page. `status`: 0 never, 1 done, 2 under way, 3 failed, 4 done, but deallocated too.
+
+    `percent`: of the sanitize under way. `erase_s`, `crypto_s`: estimated times; None when not reported.
+    """
+
+    status: int
+    percent: float
+    action: int
+    erase_s: float | None
+    crypto_s: float | None
+
+    @classmethod
+    def parse(cls, page: bytes) -> SanitizeLog:
+        """Raises DeviceError when the page is too short."""
+        if len(page) < 32:
+            raise DeviceError(errno.EIO, f"the sanitize log has {len(page)} bytes instead of 512; update nvme-cli")
+
+        def number(at: int, size: int) -> int:
+            return int.from_bytes(page[at : at + size], "little")
+
+        times = [None if number(at, 4) == NOT_REPORTED_S else float(number(at, 4)) for at in (12, 16)]
+        return cls(number(2, 2) & 7, number(0, 2) * 100 / 65536, number(4, 4) & 7, times[0], times[1])
+
+
+class Nvme:
+    """The controller that leads to one namespace, which is the device under test."""
+
+    TOOLS = ("nvme",)
+
+    def __init__(self, device: BlockDevice) -> None:
+        """Raises DeviceError when no controller leads to the device any more."""
+        controllers = identify.nvme_controllers(device)
+        # With several paths, one that answers; without a state, the kernel is too old to have several.
+        live = [folder for folder in controllers if read_text(folder / "state") in {None, "live"}]
+        if not controllers:
+            raise DeviceError(errno.ENODEV, f"{device.given}: no NVMe controller leads to it; is it still connected?")
+        self.device = device
+        self.controller = str(device.roots.dev / (live or controllers)[0].name)
+        # Read once: were the namespace gone later, there would be none to name, and another one to hit.
+        self.nsid = identify.number(device.disk / "nsid")
+        if not self.nsid:
+            raise DeviceError(errno.ENODEV, f"{device.given}: the kernel names no namespace; is it still connected?")
+
+    @cached_property
+    def capabilities(self) -> dict[str, Any]:
+        """Identify Controller. Raises DeviceError."""
+        return self._json("id-ctrl", self.controller)
+
+    def namespace(self) -> dict[str, Any]:
+        """Identify Namespace, read anew. Raises DeviceError."""
+        return self._json("id-ns", self.controller, f"--namespace-id={self.nsid}")
+
+    def other_namespaces(self) -> list[int]:
+        """Ids of the subsystem's other namespaces, attached here or not. Raises DeviceError."""
+        found = self._listed()
+        if self.nsid not in found:
+            raise DeviceError(errno.EIO, f"{self._at}: nvme list-ns does not list this namespace; update nvme-cli")
+        # Namespace management (OACS bit 3) comes with a list of those that are attached elsewhere or nowhere.
+        if int(self.capabilities["oacs"]) & 1 << 3:
+            found |= self._listed("--all")
+        return sorted(found - {self.nsid})
+
+    def _listed(self, *options: str) -> set[int]:
+        data = self._json("list-ns", self.controller, *options)
+        entries = data.get("nsid_list", data.get("namespaces", []))
+        return {int(entry["nsid"]) if isinstance(entry, dict) else int(entry) for entry in entries}
+
+    def feature(self, feature: int) -> int:
+        """The current value. Raises DeviceError."""
+        output = tools.done(tools.run("nvme", "get-feature", self.controller, f"--feature-id={feature}"), self._at)
+        found = _FEATURE_VALUE.search(output.text)
+        if found is None:
+            raise DeviceError(errno.EIO, f"{self._at}: nvme get-feature says {output.complaint!r}")
+        return int(found[1], 16)
+
+    def set_feature(self, feature: int, value: int) -> None:
+        """The current value only: never --save. Raises DeviceError."""
+        arguments = (f"--feature-id={feature}", f"--value={value}")
+        tools.done(tools.run("nvme", "set-feature", self.controller, *arguments), self._at)
+
+    def sanitize_log(self) -> SanitizeLog:
+        """Raises DeviceError, also when the drive has no such log."""
+        output = tools.run("nvme", "sanitize-log", self.controller, "--raw-binary")
+        return SanitizeLog.parse(tools.done(output, self._at).raw)
+
+    def _json(self, command: str, *arguments: str) -> dict[str, Any]:
+        output = tools.done(tools.run("nvme", command, *arguments, "--output-format=json"), self._at)
+        try:
+            data = json.loads(output.raw)
+        except ValueError as error:
+            raise DeviceError(errno.EIO, f"{self._at}: nvme {command} gives no JSON ({error}); update it") from error
+        if not isinstance(data, dict):
+            raise DeviceError(errno.EIO, f"{self._at}: nvme {command} gives JSON that is no object; update it")
+        return data
+
+    @property
+    def _at(self) -> str:
+        return f"{self.device.given} ({self.controller})"
