@@ -10,6 +10,7 @@ from flashgauge.rig.block import BlockRig, usable_bytes
 from flashgauge.rig.file import file_bytes, needed_bytes, open_file
 from flashgauge.rig.simulated import simulated, simulated_bytes
 from flashgauge.rig.target import Target
+from flashgauge.rig.uses import read_uses
 
 
 class _Once:
@@ -52,6 +53,7 @@ def open_rig(
     if target.kind == "file":
         return open_file(target, needs, consent, purge_method=purge_method)
     device = identify.find_block(target.path)
+    safety.refuse(safety.gather(device, read_uses(device.roots), touch=False), consent_signatures)
     safety.check_consent(device, consent)  # No command goes to a drive before that.
     purge.wait_for_earlier(device, _Once(f"{device.given}: waiting for "))
     needed = needed_bytes(needs)

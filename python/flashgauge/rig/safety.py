@@ -173,10 +173,11 @@ def recheck(cleared: Cleared) -> None:
     same_device(cleared.identity, identify.identity(now), device.given)
 
 
-def gather(device: BlockDevice, uses: Uses, *, gently: bool = False) -> Facts:
+def gather(device: BlockDevice, uses: Uses, *, gently: bool = False, touch: bool = True) -> Facts:
     """Look at everything that may use the device, its disk, or a partition of it; also by another path to the drive.
 
     `gently`: a device in use is neither opened nor read, since that could disturb who uses it.
+    `touch`: whether a device may be opened and read at all; without, its claim and its signatures are not known.
     """
     disk = device.disk
     twins = [twin for twin in uses.disks.get(identify.same_drive(disk, device.roots) or (), ()) if twin != disk]
@@ -205,7 +206,7 @@ def gather(device: BlockDevice, uses: Uses, *, gently: bool = False) -> Facts:
         writers=of((use.phrase, use.names) for use in uses.writers),
         unwatched=read_text(disk / "removable") == "1" and read_text(disk / "diskseq") is None,
     )
-    if gently and refusals(facts):
+    if not touch or (gently and refusals(facts)):
         return facts
     found, unreadable = _look(device, _lost(device, with_disk=True), signatures.members_in)
     return replace(facts, signatures=tuple(found), unreadable=unreadable, claimed=_claimed(device))
