@@ -33,12 +33,12 @@ check: dev
 
 test: dev
 	scripts/test-tools
-	cargo test --release --quiet --locked
+	cargo test --profile tested --quiet --locked
 	$(BIN)/pytest
 
 # Random simulated drives against the shadow model, for a minute; SEED=123 make seeds: that one case again.
 seeds:
-	SEEDS_S=60 FIRST_SEED=$${FIRST_SEED:-$$(date +%s)} cargo test --release --quiet --locked --test simdrive_seeds -- --nocapture
+	SEEDS_S=60 FIRST_SEED=$${FIRST_SEED:-$$(date +%s)} cargo test --profile tested --quiet --locked --test simdrive_seeds -- --nocapture
 
 e2e: dev
 	$(BIN)/pytest -m slow
