@@ -148,9 +148,25 @@ def test_derived_rates_are_the_simulators(name: str) -> None:
     assert large == pytest.approx(limits["read_1024k_mb_per_s"], rel=0.005)
 
 
-def test_derived_rates_of_an_slc_cache_are_the_simulators() -> None:
-    """Into the cache, past it, and while it is folded; and how much it holds."""
-    name, size = "nvme-client-slc", {"capacity_bytes": 8_000_000_000, "slc_static_mib": 64}
+SLC_LIMITS = {
+    "dies": {},
+    "channels": {"channel_mb_per_s": 50.0},
+    "controller": {"controller_mb_per_s": 800.0},
+    "controller, for each command": {"controller_mb_per_s": 4000.0, "controller_write_overhead_us": 900.0},
+        "controller_mb_per_s": 1000.0,
+        "slc_program_us": 3000.0,
+        "program_us": 9000.0,
+    },
+    "mapping pages": {"write_commands_per_map_page": 2},
+    "link": {"link_write_mb_per_s": 400.0},
+}
+
+
+@pytest.mark.parametrize("limit", SLC_LIMITS)
+def test_derived_rates_of_an_slc_cache_are_the_simulators(limit: str) -> None:
+    """Into the cache, past it, and while it is folded; and how much it holds. Whatever it is that limits them."""
+    name = "nvme-client-slc"
+    size = {"capacity_bytes": 8_000_000_000, "slc_static_mib": 64, "link_write_max_iops": 1e9, **SLC_LIMITS[limit]}
     for when_full, then in (("direct", "direct_write_mb_per_s"), ("fold", "folding_write_mb_per_s")):
         changes = {**size, "slc_when_full": when_full}
         limits = limits_of(name, **changes)
@@ -353,6 +369,10 @@ def test_describe_shows_what_was_changed() -> None:
     whole = json.loads(told("describe", "sim:sata-client", "--json"))
     assert facts["limits"]["programs_per_s"] == whole["limits"]["programs_per_s"] / 2
     assert facts["limits"]["memory_bytes"] < whole["limits"]["memory_bytes"] / 10
+    tracked = json.loads(told("describe", f"{drive}&fault_power_loss_after_s=9", "--json"))
+    geometry = facts["geometry"]
+    physical = geometry["superblocks"] * geometry["units_per_superblock"]
+    assert tracked["limits"]["memory_bytes"] - facts["limits"]["memory_bytes"] == 8 * physical
     shown = told("describe", drive)
     assert "changed; the preset has 128,035,676,160" in shown
     assert "[red]" in shown
