@@ -112,6 +112,9 @@ def test_the_best_of_more_is_better(alpha: float, block: int) -> None:
 
 
 def test_a_block_can_be_too_large_to_matter() -> None:
+    most = amplification.LARGEST_GREEDY_BLOCK
+    assert amplification.greedy(1.07, 1 << 40) == amplification.greedy(1.07, most)
+    assert amplification.greedy(1.07, most) == pytest.approx(amplification.greedy(1.07, most // 2), rel=1e-5)
     whole = amplification.best_of(1.07, 60_000, 2)
     assert whole == pytest.approx(amplification.best_of(1.07, amplification.LARGEST_BLOCK // 2, 2), rel=5e-4)
 

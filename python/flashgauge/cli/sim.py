@@ -87,12 +87,14 @@ def _described(drive: str) -> dict[str, Any]:
 def _show(facts: dict[str, Any]) -> None:
     console = Console(markup=False, highlight=False)
     console.print(f"{facts['name']}: {facts['description']}")
+    console.print()
     table = Table("parameter", "value", "source", box=None, pad_edge=False, title="Parameters", title_justify="left")
     for name, parameter in facts["parameters"].items():
         changed = parameter["value"] != parameter["preset_value"]
         source = f"changed; the preset has {_text(parameter['preset_value'])}" if changed else parameter["source"]
         table.add_row(name, _text(parameter["value"]), source)
     console.print(table)
+    console.print()
     derived = Table(box=None, pad_edge=False, title="What follows", title_justify="left")
     for column in ("limit", "value", "", "law"):
         derived.add_column(column, justify="right" if column == "value" else "left")

@@ -218,7 +218,7 @@ def limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> list[L
             "memory for its tables",
             memory_bytes(parameters, geometry),
             "bytes",
-            "4 bytes for each unit of user and of physical capacity, and a bit; 8 bytes more with track_data",
+            "4 bytes a unit of user and of physical capacity, and a bit; 8 bytes more with track_data",
         ),
     ]
 
