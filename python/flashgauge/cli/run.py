@@ -76,7 +76,7 @@ def run(
         None,
         consent,
         consent_signatures,
-        _settings(setting or []),
+        settings_of(setting or []),
         seed,
         operator=operator,
         auditor=auditor,
@@ -97,7 +97,8 @@ def run(
         run_campaign(campaign, folder, How(jobs, json))
 
 
-def _settings(texts: list[str]) -> dict[str, str]:
+def settings_of(texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE pairs of the command line. Raises RequestError."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")
