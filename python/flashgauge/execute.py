@@ -15,7 +15,6 @@ from platform import python_version
 from typing import Any, Protocol
 
 import flashgauge
-from flashgauge._core import TargetError
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
 from flashgauge.rig import hostchecks
@@ -24,6 +23,7 @@ from flashgauge.rig.host import host_info
 from flashgauge.rig.hostchecks import HostCheck
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.purge import AUTO, check_name
+from flashgauge.rig.simulated import stream_seed
 from flashgauge.rig.target import Target, parse_target
 from flashgauge.runfolder import DutInfo, Run, RunFolder, now_text
 from flashgauge.spec.forecast import bounds, kinds_of_steps
@@ -119,16 +119,11 @@ def check_folder(folder: Path) -> None:
 
 def _seed(request: RunRequest, target: Target) -> int:
     """A simulated drive repeats itself unless told otherwise; a real one gets a new seed for each run."""
-    text = target.options.get("seed")
     if target.kind != "sim":
         return secrets.randbits(48) if request.seed is None else request.seed
     if request.seed is not None:
         return request.seed
-    if text is None:
-        return 1
-    if not text.isdigit() or int(text) >= 2**64:
-        raise TargetError(f"{target.text}: seed={text} is not a whole number below 2^64")
-    return int(text)
+    return stream_seed(target)
 
 
 def default_folder(what: str, target: Target) -> Path:
