@@ -21,6 +21,7 @@ from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
 from flashgauge.rig.hostchecks import HostCheck
+from flashgauge.rig.identify import Identity
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.purge import AUTO, check_name
 from flashgauge.rig.simulated import stream_seed
@@ -48,7 +49,7 @@ class RequestError(ValueError):
 @dataclass(frozen=True)
 class RunRequest:
     """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters. `purge`: one of
-    `flashgauge.rig.purge.NAMES`."""
+    `flashgauge.rig.purge.NAMES`. `seen`: what the device was when the operator consented, where this process saw it."""
 
     test: str
     target: str
@@ -63,6 +64,7 @@ class RunRequest:
     sponsor: str | None = None
     stop_on_error: bool = True
     purge: str = AUTO
+    seen: Identity | None = None
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,10 @@ def default_folder(what: str, target: Target) -> Path:
     return Path("runs") / f"{what}-{name}-{stamp}-{os.getpid()}"
 
 
-def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
-    """Open the device once for all of `items`, on one target, and ask it about every step; returns its identity.
-    Of the `request`, the consent and the purge count.
+def survey(items: Sequence[Prepared], request: RunRequest) -> tuple[DutInfo, Identity | None]:
+    """Open the device once for all of `items`, on one target, and ask it about every step; returns what it is, and what
+    it has to be still when the next one opens it (None for what is no block device). Of the `request`, the consent and
+    the purge count.
 
     Raises TargetError and RequestError as `execute` would, hours later.
     """
@@ -150,7 +153,8 @@ def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
     with contextlib.closing(rig):
         for item in items:
             _check_steps(partial(item.test.spec, item.parameters, rig.session.range_bytes), rig)
-        return rig.dut
+        found = rig.description().get("identity")
+        return rig.dut, Identity(**found) if found is not None else None
 
 
 def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> Any:
@@ -192,8 +196,10 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
 
 
 def _open(target: Target, needs: SessionNeeds, request: RunRequest) -> Rig:
-    signatures = request.consent_signatures
-    return open_rig(target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge)
+    signatures, seen = request.consent_signatures, request.seen
+    return open_rig(
+        target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge, seen=seen
+    )
 
 
 def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:

@@ -88,7 +88,7 @@ def run(
     if len(names) == 1 and ALL not in tests:
         one = replace(request_for(campaign, Path(), names[0]), out=out)
         prepared = prepare(one)
-        one = replace(one, consent=asked_consent(one, json))
+        one = asked_consent(one, json)
         with steadfast(), observer_for(json) as observer:
             conduct(one, prepared, observer)
         return
