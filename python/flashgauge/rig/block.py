@@ -16,7 +16,7 @@ from flashgauge.rig.held import Held
 from flashgauge.rig.hostchecks import HostCheck, check_host
 from flashgauge.rig.identify import BlockDevice, read_text
 from flashgauge.rig.keeper import Keeper, overdue
-from flashgauge.rig.telemetry import HostTelemetry, temperature_source
+from flashgauge.rig.telemetry import HostTelemetry
 
 # Settings of the block layer that change what is measured.
 _QUEUE_FACTS = (
@@ -54,7 +54,7 @@ class BlockRig:
         except BaseException:
             self._held.close()
             raise
-        self.telemetry: Telemetry = HostTelemetry(temperature_source(device), device.roots)
+        self.telemetry: Telemetry = HostTelemetry.of(device)
         try:
             # The session opened a path; now that it is held, see that the path led to the right device.
             self.check()
