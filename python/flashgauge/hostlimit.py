@@ -5,7 +5,9 @@ A test point is the host's when one of three things is so:
     ceiling    it has 90 % or more of the IOPS that the engine reaches with the same stimulus and no device at all
     threads    the engine's threads ran, or were ready and waited for a CPU, for 95 % or more of the window: they were
                never waiting for the drive, so that a faster drive would have been no faster here
-    CPUs       all CPUs of the host together were busy for 95 % or more of the window
+    CPUs       all CPUs of the host together were busy for 95 % or more of the window, half of that or more in the
+               kernel: its work for a device is not all done by the engine's threads. Other programs' load alone does
+               not count; where it keeps the engine waiting, `threads` has it.
 
 The ceiling is an upper bound: the null device never enters the kernel, so that no real host comes near it with small
 I/Os; `threads` and `CPUs` are what tells before that. Another source of ceilings, which does enter the kernel, needs
@@ -30,6 +32,7 @@ from flashgauge.steps import KIB, Label, Stimulus, Stop
 # The tolerances: a ceiling of a fraction of a second is known to some percent, CPU time to about one.
 CEILING_SHARE = 0.90
 BUSY_PERCENT = 95.0
+KERNEL_SHARE = 0.5
 # Of one stimulus's measurement, and of all of them together.
 LONGEST_S, SHORTEST_S, MOST_S = 0.2, 0.002, 10.0
 # All of them together take so much of the test's own time, so that a shortened test is not mostly this.
@@ -116,7 +119,8 @@ def measure(stimuli: Iterable[Stimulus], source: CeilingSource, test_s: float) -
 
 def limits(host: HostUsage, iops: float) -> tuple[str, ...]:
     """Which of "ceiling", "threads", "CPUs" were reached; empty: the result is the drive's, as far as is known."""
-    busy = {"threads": host.engine_busy_percent, "CPUs": host.cpu_busy_percent}
+    in_kernel = (host.cpu_system_percent or 0.0) >= KERNEL_SHARE * (host.cpu_busy_percent or 0.0)
+    busy = {"threads": host.engine_busy_percent, "CPUs": host.cpu_busy_percent if in_kernel else None}
     at_ceiling = host.ceiling_iops is not None and iops >= CEILING_SHARE * host.ceiling_iops > 0
     return (
         *(["ceiling"] if at_ceiling else []),
@@ -127,7 +131,7 @@ def limits(host: HostUsage, iops: float) -> tuple[str, ...]:
 _MEANINGS = {
     "ceiling": f"at {100 * CEILING_SHARE:g} % or more of what the engine reaches without a device",
     "threads": f"the engine's threads busy for {BUSY_PERCENT:g} % of the time or more, not waiting for the device",
-    "CPUs": f"all CPUs busy for {BUSY_PERCENT:g} % of the time or more",
+    "CPUs": f"all CPUs busy for {BUSY_PERCENT:g} % of the time or more, mostly in the kernel",
 }
 
 

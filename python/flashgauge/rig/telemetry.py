@@ -106,7 +106,7 @@ class HostTelemetry:
         temperature: Path | None = None,
         roots: Roots = Roots(),  # noqa: B008 - Roots is frozen
         interrupts: tuple[int, ...] = (),
-        drive_health: HealthSource | str = "no drive",
+        drive_health: HealthSource | str = "not a drive",
     ) -> None:
         self._temperature = temperature
         self._drive_health = drive_health
