@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import nan
 
-from flashgauge import health, hostlimit
+from flashgauge import hostlimit
 from flashgauge.health import Health
 from flashgauge.measurement import NS_PER_S, Measurement
 from flashgauge.report import palette
+from flashgauge.report.common import HOST_SECTION
 from flashgauge.report.model import Choice, Column, Item, LineFigure, Section, Series, Table, Value
 from flashgauge.report.replay import Replay
 from flashgauge.report.series import Axis, Point, line, points, style_of, time_axis, time_value
@@ -23,12 +23,11 @@ from flashgauge.runfolder import Entry, Run
 from flashgauge.steps import Label
 
 ID = "conditions"
-TITLE = "Host and Drive During the Run"
 # Beyond so many test points, the table keeps to those that the host limited and the busiest others.
-MOST_POINTS = 60
+MOST_POINTS = 24
 LOW, HIGH, THIRD = "#365c8d", palette.FIT, palette.BAND
 
-# Title, name and format of a row, scale, and its field of `Health`; counters have a difference worth showing.
+# Title of a row, field of `Health`, format and scale.
 _HEALTH: tuple[tuple[str, str, str, float], ...] = (
     ("Temperature, C", "temperature_c", ",.1f", 1),
     ("Percentage used", "percentage_used", ",d", 1),
@@ -46,8 +45,6 @@ _HEALTH: tuple[tuple[str, str, str, float], ...] = (
     ("Unsafe shutdowns", "unsafe_shutdowns", ",d", 1),
     ("Power-on hours", "power_on_h", ",d", 1),
 )
-_LEVELS = {"temperature_c", "available_spare_percent", "critical_warning"}
-
 Get = Callable[[Measurement], "float | None"]
 
 
@@ -56,7 +53,7 @@ def conditions_section(run: Run, replayed: Replay) -> Section:
     figures = tuple(figure for figure in (_temperature(found), _power(found), _cpu(found)) if figure is not None)
     tables = tuple(table for table in (health_table(run), limits_table(replayed.entries)) if table is not None)
     items: tuple[Item, ...] = (*figures, *tables)
-    return Section(ID, TITLE, "", "5.2, 5.4", items, _notes(run, found))
+    return Section(ID, HOST_SECTION, "", "5.2, 5.4", items, _notes(run, found))
 
 
 def _notes(run: Run, found: Sequence[Point]) -> tuple[str, ...]:
@@ -72,7 +69,8 @@ def _notes(run: Run, found: Sequence[Point]) -> tuple[str, ...]:
     if run.power_source is not None:
         notes.append(f"Power by {run.power_source}: of what that meter is wired to.")
     if run.health.get("before") is None:
-        notes.append(f"The drive's health log was not read: {run.health.get('not_read', 'by this version')}.")
+        why = run.health.get("not_read", "the version that ran did not ask for it")
+        notes.append(f"The drive's health log was not read: {why}.")
     return tuple(notes)
 
 
@@ -154,8 +152,7 @@ def health_table(run: Run) -> Table | None:
         first, last = getattr(before, name), getattr(after, name, None)
         if first is None and last is None:
             continue
-        grown = None if name in _LEVELS else health.new(before, after, name)
-        values = (first, last, grown)
+        values = (first, last, last - first if first is not None and last is not None else None)
         rows.append((title, *(None if v is None else v / scale if scale != 1 else v for v in values)))
         formats.append(spec)
     why = run.health.get("not_read", "the run was cut off")
@@ -166,7 +163,7 @@ def health_table(run: Run) -> Table | None:
             Column("Item", "item"),
             Column("Before", "before", ",d"),
             Column("After", "after", ",d"),
-            Column("New in the run", "new", ",d"),
+            Column("Delta", "delta", ",d"),
         ),
         tuple(rows),
         formats=tuple(formats),
@@ -229,8 +226,9 @@ def limits_table(entries: Sequence[Entry]) -> Table | None:
         return None
     shown = found
     if len(found) > MOST_POINTS:
-        busiest = sorted(found, key=lambda point: (-point.limited, -(point.engine_percent or nan)))
-        shown = sorted(busiest[:MOST_POINTS], key=found.index)
+        busiest = sorted(found, key=lambda point: (not point.limited, -(point.engine_percent or 0.0)))
+        count = max(MOST_POINTS, sum(point.limited > 0 for point in found))
+        shown = sorted(busiest[:count], key=found.index)
     rows = tuple(
         (
             str(point.label).removeprefix("round, "),
