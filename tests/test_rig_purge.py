@@ -21,7 +21,7 @@ from blockdevices import MIB, filled, loop_on
 from drives import Drive, made_up, start, wait_for
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.disclosure import Kind
-from flashgauge.rig import identify, keeper, listing, purge, purge_method, tools
+from flashgauge.rig import keeper, listing, purge, purge_method, records, tools
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
@@ -86,7 +86,7 @@ def capable(make: Make, data: tuple[str, str], method: str, **state: Any) -> Dri
 
 
 def purged(device: BlockDevice, method: str = "auto", tell: Callable[[str], None] = print) -> Prepared:
-    kept = Keeper(device, identify.identity(device))
+    kept = Keeper(device)
     try:
         return purge.run(purge.choose(device, method), device, lambda: None, kept, tell)
     finally:
@@ -107,7 +107,7 @@ def test_each_method_purges_and_is_verified(make: Make, data: tuple[str, str], m
     assert Path(data[0]).read_bytes() == bytes(SIZE)
     assert any(text.startswith(method) for text in told)
     assert drive.state.get("password") is None
-    assert keeper.records() == []
+    assert records.all_records() == []
 
 
 @pytest.mark.clause("3.2")
@@ -190,7 +190,8 @@ def test_a_drive_whose_last_sanitize_failed_gets_a_new_one(make: Make, data: tup
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flashgauge.rig.purge_ata.until_done", cured)
         prepared = purged(drive.device, "ata-sanitize")
-    assert "no samples, since the drive took no writes before" in prepared.state
+    assert "not verified: the drive took no writes before it" in prepared.state
+    assert [(item.kind, item.clause) for item in prepared.disclosures] == [(Kind.PURGE_NOT_VERIFIED, "3.2")]
     assert "Completed Without Error" in prepared.state
 
 
@@ -353,18 +354,22 @@ class TestSecurityErase:
         drive = capable(make, data, "ata-security-erase", ends_in="failure", disables_after=10**6)
         monkeypatch.setattr("flashgauge.rig.purge_ata.UNKNOWN_LIMIT_S", 0.5)
         drive.set(erase_times=[0, 0])
-        kept = Keeper(drive.device, identify.identity(drive.device))
-        command = f"hdparm --user-master u --security-disable flashgauge {drive.device.roots.dev}/sda"
+        kept = Keeper(drive.device)
+        commands = [
+            f"hdparm --user-master u --security-{what} flashgauge {drive.device.roots.dev}/sda"
+            for what in ("unlock", "disable")
+        ]
+        command = " && ".join(commands)
         with pytest.raises(DeviceError, match=f"its password is still set .*: {command}$"):
             purge.run(purge.choose(drive.device), drive.device, lambda: None, kept, print)
         assert command in str(kept.release()), "the guardian has tried too"
-        (record,) = keeper.records()
-        assert keeper.read_record(record).password  # type: ignore[union-attr]
+        (record,) = records.all_records()
+        assert records.read_record(record).password  # type: ignore[union-attr]
         # The next run on the drive cures it.
         drive.set(disables_after=0)
-        done = keeper.overdue(drive.device, identify.identity(drive.device))
+        done = keeper.overdue(drive.device)
         assert done == "the temporary ATA password was cleared"
-        assert (drive.state["password"], keeper.records()) == (None, [])
+        assert (drive.state["password"], records.all_records()) == (None, [])
 
     def test_a_drive_that_takes_no_password_is_not_erased(self, make: Make, data: tuple[str, str]) -> None:
         drive = capable(make, data, "ata-security-erase", refuses_password=True)
@@ -397,4 +402,4 @@ class TestSecurityErase:
         process.kill()
         process.wait()
         wait_for(lambda: drive.state["password"] is None)
-        wait_for(lambda: keeper.records() == [])
+        wait_for(lambda: records.all_records() == [])

@@ -286,6 +286,7 @@ FIELDS: dict[str, tuple[str, ...] | bool | int | Refusal] = {
     "claimed": True,
     "size_bytes": 0,
     "unwatched": True,
+    "measured": True,
     "unreadable": Refusal("permission", "no permission"),
 }
 

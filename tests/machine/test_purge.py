@@ -22,10 +22,10 @@ CACHED = (drives.MAIN, drives.SATA, drives.SCSI)
 
 ASK = """
 import json
-from flashgauge.rig import identify, keeper, writecache
+from flashgauge.rig import identify, records, writecache
 device = identify.find_block(PATH)
 cache = writecache.cache_of(device)
-print(json.dumps([cache.read(), writecache.kernel_view(device), len(keeper.records())]))
+print(json.dumps([cache.read(), writecache.kernel_view(device), len(records.all_records())]))
 """
 
 
@@ -78,7 +78,7 @@ from flashgauge.rig import identify, keeper, purge, purge_method, purge_scsi
 purge_method.POLL_S = 0.1
 purge_scsi.whole_drive = lambda device: None
 device = identify.find_block(PATH)
-kept = keeper.Keeper(device, identify.identity(device))
+kept = keeper.Keeper(device)
 try:
     purge.run(purge.choose(device, "scsi-format"), device, lambda: None, kept, lambda text: None)
 except OSError as error:

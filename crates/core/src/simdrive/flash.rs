@@ -17,6 +17,9 @@ use super::params::{DriveParameters, UNIT};
 use super::slc::CellMode;
 use super::suspend::Suspension;
 
+/// Programs that may be folded into one job: the channel takes the data of all of them first.
+const MOST_FOLDED: u32 = 4;
+
 /// What a die is doing, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
@@ -246,18 +249,27 @@ impl Flash {
             return None;
         }
         match state.others.back_mut() {
-            Some(last) if folds(last.job, self.read_priority) => {
-                if let Job::InnerRead { units } = last.job {
-                    self.channels[state.channel] += self.times.unit_transfer_ns * u64::from(units);
-                    self.controller += self.times.unit_controller_ns * u64::from(units);
-                }
-                *last = Queued {
+            Some(last) if folds(last.job, self.read_priority) && last.programs < MOST_FOLDED => {
+                let mut all = Queued {
                     job: queued.job,
                     die_ns: last.die_ns + queued.die_ns,
                     programs: last.programs + queued.programs,
                     channel_ns: last.channel_ns + queued.channel_ns,
                     controller_ns: last.controller_ns + queued.controller_ns,
                 };
+                if let Job::InnerRead { units } = last.job {
+                    let across = self.times.unit_transfer_ns * u64::from(units);
+                    if all.programs > 0 && all.die_ns > across {
+                        // The channel takes it when the program begins, which for that begins as much earlier.
+                        all.channel_ns += across;
+                        all.die_ns -= across;
+                        all.controller_ns += self.times.unit_controller_ns * u64::from(units);
+                    } else {
+                        self.channels[state.channel] += across;
+                        self.controller += self.times.unit_controller_ns * u64::from(units);
+                    }
+                }
+                *last = all;
             }
             _ => state.others.push_back(queued),
         }
