@@ -90,6 +90,7 @@ def test_amplification_has_the_published_values(rho: float) -> None:
     assert amplification.fifo(1 / rho) == pytest.approx(fifo, abs=6e-5)
 
 
+@settings(deadline=None)
 @given(alpha=st.floats(1.005, 12), block=st.integers(8, 4000))
 def test_amplification_is_where_it_must_be(alpha: float, block: int) -> None:
     """Never below 1, never above FIFO's, and less the smaller the block; the fixed point of FIFO's own equation."""
