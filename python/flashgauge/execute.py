@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import flashgauge
 from flashgauge import hostlimit
-from flashgauge._core import TargetError
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
 from flashgauge.hostlimit import Ceilings, NullCeiling
