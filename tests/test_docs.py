@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from statistics import median
+from types import ModuleType
 
 import pytest
 
@@ -57,6 +60,43 @@ def test_plots_are_of_the_data_beside_them() -> None:
     document = (ROOT / "docs" / "simulated-drive.md").read_text()
     assert {path.name for path in folder.glob("*.csv") if not path.read_text().startswith("# ")} == set()
     assert {path.name for path in folder.glob("*.svg") if f"simulated-drive/{path.name}" not in document} == set()
+
+
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_of_the_data_beside_them() -> None:
+    made = tables()
+    document = (ROOT / "docs" / "simulated-drive.md").read_text()
+    assert sorted(re.findall(r"<!-- table: ([\w-]+) -->", document)) == sorted(made.TABLES)
+    assert made.rendered(document) == document
+
+
+def test_presets_are_as_near_to_published_figures_as_the_document_says() -> None:
+    """Fitted rates within 15 %; the matrices within 8 % at the median, 50 of 56 cells within 20 %, none off by 1.6."""
+    made = tables()
+    for preset, row in made.ROWS.items():
+        ours, theirs = made.rates(preset), made.published(row)
+        assert {metric: ours[metric] for metric in made.FITTED} == pytest.approx(
+            {metric: theirs[metric] for metric in made.FITTED}, rel=0.15
+        ), preset
+    for preset in ("sata-enterprise", "nvme-enterprise"):
+        rows = made.rows_of(f"{preset}-iops")
+        ratios = [float(row["simulated_iops"]) / float(row["published_iops"]) for row in rows]
+        assert len(ratios) == 56
+        assert median(abs(ratio - 1) for ratio in ratios) <= 0.08
+        assert sum(0.8 <= ratio <= 1.2 for ratio in ratios) >= 50
+        assert 1 / 1.6 < min(ratios) <= max(ratios) < 1.6
+    # Single writes: enterprise drives below 1 ms, a superblock at a time hundreds of them.
+    for preset in made.ROWS:
+        most_ms = made.rates(preset)["lat_rnd4k_w_max_ms"]
+        assert (100 < most_ms < 1000) if "client" in preset else most_ms < 1, preset
 
 
 @pytest.mark.parametrize("name", preset_names())
