@@ -22,7 +22,7 @@ from drives import Drive, made_up, start, wait_for
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.cli import devices
 from flashgauge.disclosure import Kind
-from flashgauge.rig import keeper, listing, purge, purge_method, records, tools
+from flashgauge.rig import keeper, listing, purge, purge_method, purge_verify, records, tools
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
