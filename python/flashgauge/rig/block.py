@@ -17,7 +17,7 @@ from flashgauge.rig.hostchecks import HostCheck, check_host
 from flashgauge.rig.identify import BlockDevice, read_text
 from flashgauge.rig.keeper import Keeper, overdue
 from flashgauge.rig.records import RunLock
-from flashgauge.rig.telemetry import HostTelemetry, temperature_source
+from flashgauge.rig.telemetry import HostTelemetry
 
 # Settings of the block layer that change what is measured.
 _QUEUE_FACTS = (
@@ -61,7 +61,7 @@ class BlockRig:
             self._held.close()
             self._lock.release()
             raise
-        self.telemetry: Telemetry = HostTelemetry(temperature_source(device), device.roots)
+        self.telemetry: Telemetry = HostTelemetry.of(device)
         try:
             # The session opened a path; now that it is held, see that the path led to the right device.
             self.check()
