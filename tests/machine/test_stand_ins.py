@@ -49,11 +49,11 @@ def test_null_blk(machine: Machine) -> None:
 def test_scsi_debug(machine: Machine) -> None:
     """Memory behind the SCSI disk driver: purged by discard, its cache switched and put back by the real sg3_utils."""
     disks = "ls /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block 2>/dev/null || true"
-    with module(machine, "scsi_debug", "dev_size_mb=64", "lbpu=1"):
+    with module(machine, "scsi_debug", "dev_size_mb=32", "lbpu=1"):
         wait_until("the disk is there", lambda: bool(machine.sh(disks)))
         name = machine.sh(disks)
         serial = machine.sh(f"tail -c +5 /sys/block/{name}/device/vpd_pg80").strip("\0 ")
-        whole_run(machine, f"/dev/{name}", serial, "scsi-debug", *settings())
+        whole_run(machine, f"/dev/{name}", serial, "scsi-debug", *settings(wipc_capacities="0.02"))
         assert machine.sh(f"cat /sys/block/{name}/queue/write_cache") == "write back"
     run = run_json(machine.out / "scsi-debug")
     assert run["purge_method"].startswith("discard of the whole device (BLKDISCARD); verified: the old data is gone")
