@@ -20,8 +20,9 @@ import pytest
 from blockdevices import MIB, filled, loop_on
 from drives import Drive, made_up, start, wait_for
 from flashgauge._core import DeviceError, TargetError
+from flashgauge.cli import devices
 from flashgauge.disclosure import Kind
-from flashgauge.rig import keeper, listing, purge, purge_method, records, tools
+from flashgauge.rig import keeper, listing, purge, purge_method, purge_verify, records, tools
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
@@ -273,6 +274,38 @@ def test_one_device_listed_is_asked_for_its_methods(make: Make, monkeypatch: pyt
     (listed,) = listing.list_one(drive.device).devices
     assert listed.purge_methods == ("nvme-format", "nvme-format-crypto", "discard")
     assert listed.purge_methods_complete
+
+
+@pytest.mark.parametrize(("kind", "state", "said"), [("nvme", {"cache": 0}, "off"), ("ata", {"cache": 1}, "on")])
+def test_one_device_listed_is_asked_for_its_cache(
+    make: Make, monkeypatch: pytest.MonkeyPatch, kind: str, state: dict[str, Any], said: str
+) -> None:
+    drive = make(kind, **state)
+    monkeypatch.setattr(listing, "_ask_all", lambda *_: {drive.device.name: ((), None)})
+    (listed,) = listing.list_one(drive.device).devices
+    assert (listed.drive_write_cache, listed.write_cache) == (said, "write back")
+    assert devices._cache_text(listed) == f"{said} (read from the drive); write back (the kernel's word)"
+
+
+@pytest.mark.clause("3.2")
+@pytest.mark.parametrize(("unreadable", "verified"), [(64, False), (60, True)])
+def test_a_drive_that_cannot_be_read_after_it_is_not_called_purged(
+    make: Make, data: tuple[str, str], monkeypatch: pytest.MonkeyPatch, unreadable: int, verified: bool
+) -> None:
+    """After a cryptographic erase places may be unreadable; all of them would be so on a dead drive too."""
+    drive = capable(make, data, "nvme-format-crypto")
+    real, calls = purge_verify._state, iter(range(64))
+    monkeypatch.setattr(
+        purge_verify, "_state", lambda *given: "unreadable" if next(calls) < unreadable else real(*given)
+    )
+    prepared = purged(drive.device, "nvme-format-crypto")
+    if verified:
+        assert "verified: the old data is gone from 4 of 64 samples (60 unreadable, 4 zeros)" in prepared.state
+        assert prepared.disclosures == ()
+        return
+    assert "not verified: none of 64 samples can be read" in prepared.state
+    (found,) = prepared.disclosures
+    assert (found.kind, found.clause) == (Kind.PURGE_NOT_VERIFIED, "3.2")
 
 
 def test_a_missing_tool_names_its_package(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
