@@ -33,6 +33,13 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
     assert run["dut"]["serial"] == drives.MAIN.serial
     assert {"parameter_changed"} <= disclosure_kinds(folder)
     assert "not_device_level" not in disclosure_kinds(folder)
+    before, after = run["health"]["before"], run["health"]["after"]
+    assert before["source"] == after["source"] == "nvme smart-log"
+    assert after["temperature_c"] == pytest.approx(49.85, abs=0.5)
+    # QEMU counts data units of 1000 sectors, and has written the pre-conditioning at least.
+    assert after["written_bytes"] - before["written_bytes"] > 4_000_000
+    assert (after["media_errors"], after["throttle_transitions"]) == (0, 0)
+    assert run["host_ceilings"][0]["source"] == "null device"
     entries, torn = read_journal(folder)
     assert not torn
     assert len(entries) == 1 + ROUNDS * POINTS
@@ -41,6 +48,8 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
         assert not entry.measurement.errors
         # QEMU's controller says 323 K, whatever it does.
         assert entry.measurement.host.temperature_c == pytest.approx(49.85, abs=0.5)
+        assert entry.measurement.host.engine_busy_percent is not None
+        assert entry.measurement.host.interrupts is not None
     result = run_cli(tmp_path, "report", folder)
     assert result.returncode == 0, result.stderr
     assert (folder / "report.pdf").read_bytes().startswith(b"%PDF")
