@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import report_data
-from conftest import Cli, run_json
+from conftest import Cli, one_line, run_json
 from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge import hostlimit, report
 from flashgauge.disclosure import Kind
@@ -107,6 +108,19 @@ def test_the_null_device_has_a_ceiling() -> None:
     assert found.source == "null device"
     # No threshold: only that it counts, and far more than a disk does.
     assert all(iops > 1000 for iops in found.iops.values())
+
+
+def test_ceilings_on_request(cli: Cli) -> None:
+    result = cli("ceiling", "lat", "--json")
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)
+    assert said["source"] == "null device"
+    assert {row["stimulus"] for row in said["ceilings"]} == {
+        f"RND {size} KiB, R/W {mix}, T1Q1" for size in ("8", "4", "0.5") for mix in ("100/0", "65/35", "0/100")
+    }
+    shown = cli("ceiling", "lat")
+    assert "RND 4 KiB, R/W 65/35, T1Q1" in shown.stdout
+    assert "there are: iops, tp" in one_line(cli("ceiling", "what"), 2)
 
 
 # In a run
@@ -334,8 +348,6 @@ def test_a_folder_of_an_earlier_version(tmp_path: Path) -> None:
     """Neither health nor ceilings in run.json, and fewer fields in the journal."""
     report_data.make_folder(tmp_path / "run", rounds=1, host=False)
     file = tmp_path / "run/run.json"
-    import json
-
     data = json.loads(file.read_text())
     for name in ("health", "host_ceilings", "power_source"):
         del data[name]

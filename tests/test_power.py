@@ -103,6 +103,7 @@ def test_a_simulated_drive_has_no_meter(cli: Cli) -> None:
     result = cli("run", "iops", "sim:sata-enterprise?capacity=1GB", "--power", "hwmon:x", "--out", "run")
     assert "a simulated drive draws no power from a meter" in one_line(result, 2)
     assert cli("run", "iops", "file:x?size=8MiB", "--power", "what", "--out", "run").returncode == 2
+    assert "--power" in cli("run", "--help").stdout
 
 
 # Quarch

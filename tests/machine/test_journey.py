@@ -38,6 +38,13 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
     assert run["software"]["nvme"]
     (after,) = json.loads(machine.flashgauge("devices", disk, "--json").stdout)["devices"]
     assert (after["drive_write_cache"], after["write_cache"]) == ("on", "write back")
+    before, after = run["health"]["before"], run["health"]["after"]
+    assert before["source"] == after["source"] == "nvme smart-log"
+    assert after["temperature_c"] == pytest.approx(49.85, abs=0.5)
+    # QEMU counts data units of 1000 sectors, and has written the pre-conditioning at least.
+    assert after["written_bytes"] - before["written_bytes"] > 4_000_000
+    assert (after["media_errors"], after["throttle_transitions"]) == (0, 0)
+    assert run["host_ceilings"][0]["source"] == "null device"
     entries, torn = read_journal(folder)
     assert not torn
     assert len(entries) == 1 + ROUNDS * POINTS
@@ -46,6 +53,8 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
         assert not entry.measurement.errors
         # QEMU's controller says 323 K, whatever it does.
         assert entry.measurement.host.temperature_c == pytest.approx(49.85, abs=0.5)
+        assert entry.measurement.host.engine_busy_percent is not None
+        assert entry.measurement.host.interrupts is not None
     # Its reports are made inside, where the run was; the PDF on the host: plotting it takes minutes under emulation.
     for kind in ("--html", "--csv"):
         result = machine.flashgauge("report", kind, folder.name)

@@ -21,6 +21,8 @@ from flashgauge.runfolder import now_text
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.spec.registry import TESTS
 
+POWER = "Power meter: none, hwmon:NAME, hwmon:NAME/CHANNEL, or quarch:ADDRESS."
+
 
 def run(
     arguments: Annotated[
@@ -55,9 +57,7 @@ def run(
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
     ] = False,
     purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
-    power: Annotated[
-        str, typer.Option(metavar="SOURCE", help="Power meter: none, hwmon:NAME[/CHANNEL] or quarch:ADDRESS.")
-    ] = NONE,
+    power: Annotated[str, typer.Option(metavar="SOURCE", help=POWER)] = NONE,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
     ] = 1,

@@ -140,7 +140,6 @@ class HostTelemetry:
             self._thread.start()
 
     def between(self) -> None:
-        self._sample()
         self._asked_s = time.monotonic()
         self._after_c = self._read_temperature()
         if self._asked_s - self._health_s >= HEALTH_S and not isinstance(self._drive_health, str):
