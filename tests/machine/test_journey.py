@@ -51,10 +51,12 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
     for entry in entries:
         assert entry.measurement.ios > 0
         assert not entry.measurement.errors
-        # QEMU's controller says 323 K, whatever it does.
-        assert entry.measurement.host.temperature_c == pytest.approx(49.85, abs=0.5)
         assert entry.measurement.host.engine_busy_percent is not None
         assert entry.measurement.host.interrupts is not None
+    # QEMU's controller says 323 K, whatever it does; a step may be too short for a reading.
+    temperatures = {entry.measurement.host.temperature_c for entry in entries} - {None}
+    assert temperatures
+    assert all(found == pytest.approx(49.85, abs=0.5) for found in temperatures)
     # Its reports are made inside, where the run was; the PDF on the host: plotting it takes minutes under emulation.
     for kind in ("--html", "--csv"):
         result = machine.flashgauge("report", kind, folder.name)
