@@ -90,7 +90,7 @@ def test_more_threads_than_cpus_do_no_more(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("stimuli", "test_s", "each_s"),
-    [(1, 3600.0, 0.2), (1, 10.0, 0.1), (100, 3600.0, 0.1), (100, 1e9, 0.1), (56, 1.0, 0.002), (1, 0.0, 0.002)],
+    [(1, 3600.0, 0.2), (1, 10.0, 0.1), (100, 3600.0, 0.1), (100, 1e9, 0.1), (56, 1.0, 0.01), (1, 0.0, 0.01)],
 )
 def test_the_time_it_takes_is_bounded(stimuli: int, test_s: float, each_s: float) -> None:
     host = Host(1, 1)
