@@ -152,6 +152,11 @@ def test_virtio_disk_stands_for_something_else(tmp_path: Path) -> None:
     assert identify.stands_for(device) == "whatever the hypervisor keeps behind it"
 
 
+def test_scsi_debug_is_no_drive(tmp_path: Path) -> None:
+    device = block(tmp_path, "sys/devices/pseudo_0/adapter0/host4/target4:0:0/4:0:0:0/block/sdc", "../..")
+    assert identify.stands_for(device) == "memory (scsi_debug)"
+
+
 @pytest.mark.parametrize("name", ["loop0", "zram1", "ram0", "dm-3", "md127", "nbd0", "bcache0", "unheard0"])
 def test_virtual_devices_stand_for_something_else(tmp_path: Path, name: str) -> None:
     device = block(tmp_path, f"sys/devices/virtual/block/{name}", None, serial="")

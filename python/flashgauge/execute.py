@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import flashgauge
 from flashgauge import hostlimit
-from flashgauge._core import TargetError
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
 from flashgauge.hostlimit import Ceilings, NullCeiling
@@ -24,9 +23,11 @@ from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
 from flashgauge.rig.hostchecks import HostCheck
+from flashgauge.rig.identify import Identity
 from flashgauge.rig.open import open_rig
 from flashgauge.rig.power import NONE, check_source, power_source
 from flashgauge.rig.purge import AUTO, check_name
+from flashgauge.rig.simulated import stream_seed
 from flashgauge.rig.target import Target, parse_target
 from flashgauge.runfolder import DutInfo, Run, RunFolder, now_text
 from flashgauge.spec.forecast import bounds, kinds_of_steps
@@ -51,7 +52,8 @@ class RequestError(ValueError):
 @dataclass(frozen=True)
 class RunRequest:
     """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters. `purge`: one of
-    `flashgauge.rig.purge.NAMES`. `power`: the meter, as `flashgauge.rig.power` has it."""
+    `flashgauge.rig.purge.NAMES`. `seen`: what the device was when the operator consented, where this process saw it.
+    `power`: the meter, as `flashgauge.rig.power` has it."""
 
     test: str
     target: str
@@ -66,6 +68,7 @@ class RunRequest:
     sponsor: str | None = None
     stop_on_error: bool = True
     purge: str = AUTO
+    seen: Identity | None = None
     power: str = NONE
 
 
@@ -124,16 +127,11 @@ def check_folder(folder: Path) -> None:
 
 def _seed(request: RunRequest, target: Target) -> int:
     """A simulated drive repeats itself unless told otherwise; a real one gets a new seed for each run."""
-    text = target.options.get("seed")
     if target.kind != "sim":
         return secrets.randbits(48) if request.seed is None else request.seed
     if request.seed is not None:
         return request.seed
-    if text is None:
-        return 1
-    if not text.isdigit() or int(text) >= 2**64:
-        raise TargetError(f"{target.text}: seed={text} is not a whole number below 2^64")
-    return int(text)
+    return stream_seed(target)
 
 
 def default_folder(what: str, target: Target) -> Path:
@@ -143,9 +141,10 @@ def default_folder(what: str, target: Target) -> Path:
     return Path("runs") / f"{what}-{name}-{stamp}-{os.getpid()}"
 
 
-def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
-    """Open the device once for all of `items`, on one target, and ask it about every step; returns its identity.
-    Of the `request`, the consent and the purge count.
+def survey(items: Sequence[Prepared], request: RunRequest) -> tuple[DutInfo, Identity | None]:
+    """Open the device once for all of `items`, on one target, and ask it about every step; returns what it is, and what
+    it has to be still when the next one opens it (None for what is no block device). Of the `request`, the consent and
+    the purge count.
 
     Raises TargetError and RequestError as `execute` would, hours later.
     """
@@ -160,7 +159,8 @@ def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
     with contextlib.closing(rig):
         for item in items:
             _check_steps(partial(item.test.spec, item.parameters, rig.session.range_bytes), rig)
-        return rig.dut
+        found = rig.description().get("identity")
+        return rig.dut, Identity(**found) if found is not None else None
 
 
 def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> Any:
@@ -218,8 +218,10 @@ def host_ceilings(spec: Callable[[], Spec]) -> Ceilings:
 
 
 def _open(target: Target, needs: SessionNeeds, request: RunRequest) -> Rig:
-    signatures = request.consent_signatures
-    return open_rig(target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge)
+    signatures, seen = request.consent_signatures, request.seen
+    return open_rig(
+        target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge, seen=seen
+    )
 
 
 def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:

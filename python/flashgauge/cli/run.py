@@ -80,7 +80,7 @@ def run(
         None,
         consent,
         consent_signatures,
-        _settings(setting or []),
+        settings_of(setting or []),
         seed,
         operator=operator,
         auditor=auditor,
@@ -93,7 +93,7 @@ def run(
     if len(names) == 1 and ALL not in tests:
         one = replace(request_for(campaign, Path(), names[0]), out=out)
         prepared = prepare(one)
-        one = replace(one, consent=asked_consent(one, json))
+        one = asked_consent(one, json)
         with steadfast(), observer_for(json) as observer:
             conduct(one, prepared, observer)
         return
@@ -102,7 +102,8 @@ def run(
         run_campaign(campaign, folder, How(jobs, json))
 
 
-def _settings(texts: list[str]) -> dict[str, str]:
+def settings_of(texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE pairs of the command line. Raises RequestError."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")
