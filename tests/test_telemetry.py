@@ -14,7 +14,7 @@ from flashgauge.health import Health
 from flashgauge.rig import telemetry as module
 from flashgauge.rig.identify import BlockDevice, Roots
 from flashgauge.rig.power import PowerSource
-from flashgauge.rig.samples import Window
+from flashgauge.rig.samples import Sample, Window
 from flashgauge.rig.smart import HealthSource
 from flashgauge.rig.telemetry import HostTelemetry, device_interrupts, temperature_source
 
@@ -122,19 +122,25 @@ def test_without_a_source_or_a_tick_all_is_none(tree: Tree, made: Make, stat: st
 
 
 def test_samples_are_taken_on_a_thread_of_their_own(tree: Tree, made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    takers: list[str] = []
+
+    def sample(self: module.Counters, energy_j: float | None) -> Sample:
+        """Ticks that the clock itself makes, half of them the system's."""
+        takers.append(threading.current_thread().name)
+        at_ns = clock_ns()
+        return Sample(at_ns, total_ticks=at_ns, system_ticks=at_ns // 2, iowait_ticks=0, idle_ticks=at_ns // 2)
+
+    monkeypatch.setattr(module.Counters, "sample", sample)
     monkeypatch.setattr(module, "SAMPLE_S", 0.01)
-    ticks = 1000
-    tree.stat("cpu  0 0 500 500 0 0 0 0 0 0")
     telemetry = made(None, tree.roots)
     telemetry.begin()
     start_ns = clock_ns()
-    for _ in range(30):
-        ticks += 100
-        tree.stat(f"cpu  0 0 {ticks // 2} {ticks - ticks // 2} 0 0 0 0 0 0")
-        time.sleep(0.01)
+    time.sleep(0.3)
     usage, series = telemetry.end(Window(start_ns, clock_ns(), 50_000_000, 1))
-    assert usage.cpu_system_percent == pytest.approx(50, abs=15)
-    assert len(series.cpu_system_percent) >= 5
+    assert usage.cpu_system_percent == pytest.approx(50)
+    assert len(series.cpu_system_percent) >= 6
+    assert series.cpu_system_percent == pytest.approx([50] * len(series.cpu_system_percent), abs=0.01)
+    assert takers.count("telemetry") > 2
     telemetry.close()
     assert "telemetry" not in {thread.name for thread in threading.enumerate()}
 
@@ -228,11 +234,12 @@ def test_in_a_long_step_the_temperature_is_read_now_and_then(
     read = [value for value in series.temperature_c if value is not None]
     assert {41.85, 50.0} <= set(read)
     assert len(read) < len(series.temperature_c)
-    telemetry.begin(quiet=True)
-    start_ns = clock_ns()
-    time.sleep(0.15)
-    usage, series = telemetry.end(Window(start_ns, clock_ns(), 20_000_000, 1))
-    assert (usage.temperature_c, series.temperature_c) == (None, ()), "a burst, and idling after it, is left alone"
+    for begin in (lambda: telemetry.begin(quiet=True), lambda: (telemetry.begin(), telemetry.quiet())):
+        begin()
+        start_ns = clock_ns()
+        time.sleep(0.15)
+        usage, series = telemetry.end(Window(start_ns, clock_ns(), 20_000_000, 1))
+        assert (usage.temperature_c, series.temperature_c) == (None, ()), "a burst, idling, a purge are left alone"
 
 
 def test_health_of_a_step_is_what_is_new(tree: Tree, made: Make, monkeypatch: pytest.MonkeyPatch) -> None:

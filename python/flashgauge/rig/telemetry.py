@@ -133,6 +133,8 @@ class HostTelemetry:
         self._health: Health | None = None
         self._health_then: Health | None = None
         self._asked_s = self._health_s = -inf
+        # Held while the drive is asked within a step, and while that is forbidden or allowed.
+        self._asking = threading.Lock()
         self._quiet = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -145,12 +147,18 @@ class HostTelemetry:
         self._power = source
 
     def begin(self, quiet: bool = False) -> None:
-        self._quiet = quiet
+        with self._asking:
+            self._quiet = quiet
         self._sample()
         if self._thread is None:
             self._asked_s = time.monotonic()
             self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
             self._thread.start()
+
+    def quiet(self) -> None:
+        # A reading that is under way is waited for: a drive that is formatting may answer no other command.
+        with self._asking:
+            self._quiet = True
 
     def between(self) -> None:
         self._asked_s = time.monotonic()
@@ -215,12 +223,18 @@ class HostTelemetry:
                 continue
             sampled_s = now_s
             self._sample()
-            if self._quiet or now_s - self._asked_s < WITHIN_S:
-                continue
+            if now_s - self._asked_s >= WITHIN_S:
+                self._ask_within(now_s)
+
+    def _ask_within(self, now_s: float) -> None:
+        with self._asking:
+            if self._quiet:
+                return
             self._asked_s = now_s
-            if (value := self._read_temperature()) is not None:
-                with self._lock:
-                    self._temperatures.append((clock_ns(), value))
+            value = self._read_temperature()
+        if value is not None:
+            with self._lock:
+                self._temperatures.append((clock_ns(), value))
 
     def _sample(self) -> None:
         with self._lock:
