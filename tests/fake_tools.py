@@ -112,6 +112,7 @@ def identify_words():
     words[85] = 1 << 5 if state["cache"] else 0
     words[89], words[90] = state.get("erase_times", [0, 0])
     words[128] = state.get("word128", 0) | (1 << 1 if state.get("password") else 0)
+    words[128] |= 1 << 2 if state.get("locked") else 0
     return words
 
 
@@ -165,7 +166,13 @@ def hdparm():
         erase()
         state["password"] = None
         end(0, said + issuing.format("SECURITY_ERASE", password))
+    if "--security-unlock" in ARGUMENTS:
+        if password == state["password"]:
+            state["locked"] = False
+        end(0, said + issuing.format("SECURITY_UNLOCK", password), "" if password == state["password"] else broken)
     if "--security-disable" in ARGUMENTS:
+        if state.get("locked"):  # ACS-4: aborted until it is unlocked
+            end(0, said, broken)
         if state.get("disables_after", 0) > 0:
             state["disables_after"] -= 1
             end(0, said, broken)

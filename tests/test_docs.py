@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from flashgauge._core import preset_names, preset_text
+from flashgauge.rig import purge
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -110,3 +111,51 @@ def test_every_number_of_a_preset_is_explained(name: str) -> None:
     explained = preset_text(name).count("#")
     assert explained >= 10
     assert len(bare) <= 8, bare
+
+
+def test_the_tests_that_the_table_of_drives_names_exist_and_are_in_the_file_named() -> None:
+    named = _tests_named(ROOT / "docs/drives.md")
+    assert len(named) > 100
+    missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text_of(file)]
+    assert not missing
+
+
+def test_every_test_of_the_emulated_machine_is_in_the_table() -> None:
+    named = set(_tests_named(ROOT / "docs/drives.md"))
+    files = sorted((ROOT / "tests/machine").glob("test_*.py"))
+    there_are = {
+        (f"machine/{file.stem}", test)
+        for file in files
+        for test in re.findall(r"^def (test_\w+)\(", file.read_text(), re.MULTILINE)
+    }
+    assert len(files) >= 7
+    assert there_are - named == set()
+
+
+def test_every_purge_method_and_every_fact_that_refuses_has_a_row() -> None:
+    """A row of the methods' table; and for what is refused, a test that each fact alone does, by name."""
+    document = (ROOT / "docs/drives.md").read_text()
+    rows = set(re.findall(r"^\| `([a-z-]+)` \|", document, re.MULTILINE))
+    assert {method.name for method in purge.METHODS} <= rows
+    assert "test_each_fact_alone_refuses" in document
+    assert "test_each_method_purges_and_is_verified" in document
+
+
+def _text_of(file: str) -> str:
+    path = ROOT / "tests" / f"{file}.py"
+    return path.read_text() if path.exists() else ""
+
+
+def _tests_named(document: Path) -> list[tuple[str, str]]:
+    """(file, test) of all rows of its tables: FILE::test, ::test (of the file named last) or FILE: test, test."""
+    found = []
+    for line in document.read_text().splitlines():
+        if not line.startswith("|"):
+            file = ""
+            continue
+        for word in re.findall(r"(?:machine/)?test_\w+", line):
+            if (ROOT / "tests" / f"{word}.py").exists():
+                file = word
+            else:
+                found.append((file, word))
+    return found

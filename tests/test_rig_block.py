@@ -118,7 +118,7 @@ def test_consent_missing_wrong_and_right(loop: str) -> None:
         queue = rig.description()["queue"]
         assert queue["logical_block_size"] == "512"
         assert set(queue) >= {"scheduler", "nomerges", "rotational", "discard_max_bytes", "physical_block_size"}
-        assert rig.telemetry.end().temperature_c is None
+        assert rig.telemetry.health().reason == "no drive's health log is behind it"
         assert [item.kind for item in rig.disclosures()] == [Kind.NOT_DEVICE_LEVEL]
         assert not is_valid_pts_result(rig.disclosures())
     finally:
@@ -288,7 +288,7 @@ def test_purge_discards_while_the_session_holds_the_device(loop: str) -> None:
 def purged(path: str, method: str = "auto") -> Prepared:
     """Purge without a session."""
     device = identify.find_block(path)
-    kept = keeper.Keeper(device, identify.identity(device))
+    kept = keeper.Keeper(device)
     return purge.run(purge.choose(device, method), device, lambda: None, kept, print)
 
 
@@ -328,7 +328,7 @@ def test_device_without_discard_is_not_purged(tmp_path: Path) -> None:
     device = identify.BlockDevice("/dev/none", "/dev/none", tmp_path, identify.Roots())
     choice = purge.choose(device)
     assert (choice.method, choice.reason) == (None, "the device takes no discard")
-    kept = keeper.Keeper(device, identify.identity(device))
+    kept = keeper.Keeper(device)
     prepared = purge.run(choice, device, lambda: None, kept, print)
     assert prepared.disclosures[0].kind is Kind.PURGE_NOT_RUN
 

@@ -137,8 +137,8 @@ impl FlashTimes {
     }
 }
 
-/// What the dies have been given to do, since the drive was made: pages of all planes read and programmed, blocks of
-/// all planes erased.
+/// What the dies have been given to do, since the drive was made, in cells of one mode: pages of all planes read,
+/// programs of all planes, of one page each or of as many as one writes, and blocks of all planes erased.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FlashCounts {
     pub reads: u64,
@@ -160,7 +160,8 @@ pub struct Flash {
     controller: u64,
     times: FlashTimes,
     read_priority: bool,
-    counts: FlashCounts,
+    /// By mode.
+    counts: [FlashCounts; 2],
 }
 
 impl Flash {
@@ -176,11 +177,11 @@ impl Flash {
             suspends_per_program: suspends,
             times,
             read_priority: read_priority || suspends > 0,
-            counts: FlashCounts::default(),
+            counts: [FlashCounts::default(); 2],
         }
     }
 
-    pub fn counts(&self) -> FlashCounts {
+    pub fn counts(&self) -> [FlashCounts; 2] {
         self.counts
     }
 
@@ -194,7 +195,7 @@ impl Flash {
     /// What so many read operations of one mode take; they are counted.
     #[inline]
     pub fn sense_ns(&mut self, mode: CellMode, senses: u32) -> u64 {
-        self.counts.reads += u64::from(senses);
+        self.counts[mode as usize].reads += u64::from(senses);
         self.times.cells[mode as usize].read_ns * u64::from(senses)
     }
 
@@ -226,8 +227,9 @@ impl Flash {
     /// Queue a program, after an erase if `erase`.
     #[inline]
     pub fn program(&mut self, die: u32, job: Job, mode: CellMode, erase: bool, now: u64) -> Option<u64> {
-        self.counts.programs += 1;
-        self.counts.erases += u64::from(erase);
+        let counts = &mut self.counts[mode as usize];
+        counts.programs += 1;
+        counts.erases += u64::from(erase);
         let times = &self.times.cells[mode as usize];
         let die_ns = times.program_ns + if erase { times.erase_ns } else { 0 };
         let (channel_ns, controller_ns) = (times.page_transfer_ns, times.page_controller_ns);
