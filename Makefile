@@ -67,13 +67,15 @@ demo: dev
 docs: dev
 	$(BIN)/pytest tests/test_docs.py
 
-# From the CSV files in docs/simulated-drive, and those again (minutes).
+# Plots and tables from the CSV files in docs/simulated-drive, and those again (an hour and more).
 docs-plots: dev
 	$(BIN)/python docs/plots.py
+	$(BIN)/python docs/tables.py
 
 docs-data: dev
 	$(BIN)/python docs/data.py
 	$(BIN)/python docs/plots.py
+	$(BIN)/python docs/tables.py
 
 clean:
 	rm -rf target $(VENV)

@@ -7,6 +7,7 @@ __all__ = [
     "Histogram",
     "Session",
     "TargetError",
+    "clock_ns",
     "preset_description",
     "preset_names",
     "preset_text",
@@ -128,6 +129,9 @@ class Session:
 
     def close(self) -> None:
         """Stop and drain all threads. Safe to call twice."""
+
+def clock_ns() -> int:
+    """Now, on the clock of real devices' measurements (`start_ns`)."""
 
 def preset_description(name: str, overrides_json: str) -> str:
     """JSON object: `parameters` of the preset with `overrides_json` applied, and the flash `geometry` they give.

@@ -61,7 +61,8 @@ class HostInfo:
 
 @dataclass(frozen=True)
 class Run:
-    """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed"."""
+    """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed". `health`: the drive's log
+    (`health.Health`) "before" and "after", None with a reason under "not_read"."""
 
     test: str
     device_class: str
@@ -83,6 +84,9 @@ class Run:
     write_cache: str | None = None
     host_checks: tuple[dict[str, Any], ...] = ()
     device_description: dict[str, Any] = field(default_factory=dict)
+    power_source: str | None = None
+    health: dict[str, Any] = field(default_factory=dict)
+    host_ceilings: tuple[dict[str, Any], ...] = ()
     disclosures: tuple[Disclosure, ...] = ()
     format_version: int = FORMAT_VERSION
 
@@ -97,6 +101,7 @@ class Run:
                 "dut": DutInfo(**data["dut"]),
                 "host": HostInfo(**data["host"]),
                 "host_checks": tuple(data.get("host_checks", ())),
+                "host_ceilings": tuple(data.get("host_ceilings", ())),
                 "disclosures": tuple(Disclosure.from_json(item) for item in data["disclosures"]),
             }
         )

@@ -13,5 +13,5 @@ mod _core {
     #[pymodule_export]
     use crate::histogram::{Histogram, write_histogram_log};
     #[pymodule_export]
-    use crate::session::{Session, preset_description, preset_names, preset_text};
+    use crate::session::{Session, clock_ns, preset_description, preset_names, preset_text};
 }

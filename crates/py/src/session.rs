@@ -263,6 +263,12 @@ fn intervals<'py>(py: Python<'py>, recorder: &Recorder) -> PyResult<Bound<'py, P
     Ok(dict)
 }
 
+/// Now, on the clock that the measurements of real devices have.
+#[pyfunction]
+pub fn clock_ns() -> u64 {
+    engine::monotonic().0
+}
+
 #[pyfunction]
 pub fn preset_names() -> Vec<&'static str> {
     simulated::preset_names()

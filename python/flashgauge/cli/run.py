@@ -14,11 +14,14 @@ from flashgauge.cli.consent import CONSENT_SIGNATURES, asked_consent
 from flashgauge.cli.signals import steadfast
 from flashgauge.conduct import conduct
 from flashgauge.execute import RequestError, RunRequest, default_folder, prepare
+from flashgauge.rig.power import NONE
 from flashgauge.rig.purge import AUTO, NAMES
 from flashgauge.rig.target import parse_target
 from flashgauge.runfolder import now_text
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.spec.registry import TESTS
+
+POWER = "Power meter: none, hwmon:NAME, hwmon:NAME/CHANNEL, or quarch:ADDRESS."
 
 
 def run(
@@ -54,6 +57,7 @@ def run(
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
     ] = False,
     purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
+    power: Annotated[str, typer.Option(metavar="SOURCE", help=POWER)] = NONE,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
     ] = 1,
@@ -76,19 +80,20 @@ def run(
         None,
         consent,
         consent_signatures,
-        _settings(setting or []),
+        settings_of(setting or []),
         seed,
         operator=operator,
         auditor=auditor,
         sponsor=sponsor,
         stop_on_error=not keep_going,
         purge=purge,
+        power=power,
     )
     campaign = Campaign(names, request, now_text())
     if len(names) == 1 and ALL not in tests:
         one = replace(request_for(campaign, Path(), names[0]), out=out)
         prepared = prepare(one)
-        one = replace(one, consent=asked_consent(one, json))
+        one = asked_consent(one, json)
         with steadfast(), observer_for(json) as observer:
             conduct(one, prepared, observer)
         return
@@ -97,7 +102,8 @@ def run(
         run_campaign(campaign, folder, How(jobs, json))
 
 
-def _settings(texts: list[str]) -> dict[str, str]:
+def settings_of(texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE pairs of the command line. Raises RequestError."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")

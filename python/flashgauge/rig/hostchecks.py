@@ -244,7 +244,7 @@ def free_space(folder: Path, needed_bytes: int) -> HostCheck:
 def results_bytes(steps: int, seconds: float) -> int:
     """What a run's folder may take. Measured on simulated drives at full length: 5 to 18 kB a step, 6 MB of reports;
     a real drive's latencies are spread wider, and take up to twice that. A row of the series is a second."""
-    return 12_000_000 + 40_000 * steps + round(64 * seconds)
+    return 12_000_000 + 40_000 * steps + round(100 * seconds)
 
 
 def disclosures(checks: Iterable[HostCheck]) -> list[Disclosure]:
