@@ -6,7 +6,7 @@ sg3_utils 1.46, as recorded on QEMU's drives; sanitize, security and format prog
 tools' sources print them. No drive was met for those.
 
     state["fail"]    {"nvme format": [exit code, "what it says on standard error"]}, looked for at the words' beginning
-    state["hang"]    {"hdparm --security-erase": seconds}
+    state["hang"]    {"hdparm --security-erase": seconds}; None: until there is a file `released` beside it
     state["image"]   the file that an erase fills with state["fill"] (a byte); None erases nothing
     state["looks"]   how often a sanitize or format is still under way when it is asked for
 """
@@ -238,7 +238,11 @@ for beginning, seconds in state.get("hang", {}).items():
     if beginning in TEXT:
         with open(f"{HERE}/hanging", "w") as mark:
             mark.write(str(os.getpid()))
-        time.sleep(seconds)
+        if seconds is None:
+            while not os.path.exists(f"{HERE}/released"):
+                time.sleep(0.02)
+        else:
+            time.sleep(seconds)
         state = load()
 for beginning, (code, said) in state.get("fail", {}).items():
     if TEXT.startswith(beginning):

@@ -159,7 +159,7 @@ def test_link_to_the_device_is_named_with_it(loop: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("held")
 def test_mounted_device_is_refused(loop: str, tmp_path: Path) -> None:
-    tool("mkfs.ext4", "-q", loop)
+    tool("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", loop)
     point = tmp_path / "mounted here"
     point.mkdir()
     tool("mount", loop, str(point))
@@ -182,7 +182,7 @@ def test_disk_and_sibling_of_a_mounted_partition_are_refused(tmp_path: Path) -> 
         # Not by a partition table: not every kernel reads every kind.
         for number, start in (("1", "2048"), ("2", "40960")):
             tool("addpart", loop, number, start, "32768")
-        tool("mkfs.ext4", "-q", first)
+        tool("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", first)
         tool("mount", first, str(point))
         try:
             for path in (loop, first, second):
@@ -497,7 +497,7 @@ def test_claim_of_a_passing_look_is_waited_out(loop: str, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("held")
 def test_device_mounted_in_another_namespace_is_refused(loop: str, tmp_path: Path) -> None:
     """As in a container: this namespace's own table does not have it."""
-    tool("mkfs.ext4", "-q", loop)
+    tool("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", loop)
     point = tmp_path / "inside"
     point.mkdir()
     script = 'mount "$1" "$2" && echo mounted && read -r _'

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from drives import Drive, again, made_up, start, wait_for
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.cli import consent
 from flashgauge.execute import RunRequest
-from flashgauge.rig import identify, keeper, listing, open, purge, purge_method, records, safety, writecache
+from flashgauge.rig import identify, keeper, listing, open, purge_method, records, safety, writecache
 from flashgauge.rig.base import SessionNeeds
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
@@ -143,15 +143,14 @@ class TestFormatUnderWay:
     """An NVMe drive does not stop a format, and is not to be asked anything before its end."""
 
     def test_ctrl_c_waits_for_its_end(self, make: Make, data: str, tmp_path: Path) -> None:
-        drive = make("nvme", data, image=str(tmp_path / "disk.img"), hang={"nvme format": 1.5})
-        told: list[str] = []
-        interrupt = interrupted(drive, 1)
-        with pytest.raises(KeyboardInterrupt) as error:
-            purge.run(purge.choose(drive.device), drive.device, lambda: None, Keeper(drive.device), told.append)
-        interrupt.join()
-        assert not isinstance(error.value, purge_method.LeftUnderWay)
-        (line,) = [text for text in told if "interrupted; waiting for its end" in text]
-        assert line.startswith("nvme-format: ")
+        drive = make("nvme", data, image=str(tmp_path / "disk.img"), hang={"nvme format": None})
+        process, told = purging(drive, tmp_path)
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: "nvme-format: interrupted; waiting for its end" in told.read_text())
+        assert process.poll() is None
+        release(drive)
+        assert process.wait(60) == 1
+        assert "KeyboardInterrupt" in told.read_text()
         assert not records.command_under_way(drive.device)
         assert drive.calls("nvme")[-1].startswith("nvme format")
 
@@ -159,37 +158,52 @@ class TestFormatUnderWay:
     def test_one_left_alone_is_waited_for_by_the_next_run(
         self, make: Make, data: str, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        drive = make("nvme", data, image=str(tmp_path / "disk.img"), hang={"nvme format": 4})
-        process = start(drive, "purge.run(purge.choose(device), device, lambda: None, kept, print)")
-        wait_for(lambda: (drive.folder / "hanging").exists())
-        for _ in range(2 if how == "Ctrl-C twice" else 0):
-            process.send_signal(signal.SIGINT)
-            wait_for(lambda: process.poll() is not None or True)
-            threading.Event().wait(0.5)
+        drive = make("nvme", data, image=str(tmp_path / "disk.img"), hang={"nvme format": None})
+        process, told = purging(drive, tmp_path)
         if how == "kill -9":
             process.kill()
-        process.wait(2)
+        else:
+            process.send_signal(signal.SIGINT)
+            wait_for(lambda: "Ctrl-C again leaves it alone" in told.read_text())
+            process.send_signal(signal.SIGINT)
+        process.wait(60)
         assert records.command_under_way(drive.device), "the drive goes on"
         (refusal,), temperature = listing._ask(drive.device, read_uses(drive.device.roots))
         assert (refusal, temperature) == (listing.PURGING, None)
         before = len(drive.calls())
+
+        def waited(text: str) -> None:
+            assert drive.calls()[before:] == [], "nothing is asked before the end"
+            release(drive)
+
+        monkeypatch.setattr(open, "_Once", lambda prefix: waited)
         opened(monkeypatch, drive, "FG0001")
-        assert not records.command_under_way(drive.device)
         assert drive.calls()[before:], "asked after the end"
         assert Path(data).read_bytes() == bytes(16 * MIB), "it was over before the next run asked"
 
 
-def interrupted(drive: Drive, times: int) -> threading.Thread:
-    """Ctrl-C to this process once the tool hangs, `times` times."""
+def purging(drive: Drive, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    """A process that purges the drive, in whose middle the tool hangs; and the file with what it tells, and its end."""
+    told = folder / "told"
+    told.touch()
+    code = (
+        f"tell = lambda text: print(text, file=open({str(told)!r}, 'a'), flush=True)\n"
+        "try:\n"
+        "    purge.run(purge.choose(device), device, lambda: None, kept, tell)\n"
+        "except BaseException as error:\n"
+        "    tell(repr(error))\n"
+        "    raise SystemExit(1)\n"
+        "finally:\n"
+        "    kept.release()"
+    )
+    process = start(drive, code)
+    wait_for(lambda: (drive.folder / "hanging").exists())
+    return process, told
 
-    def interrupt() -> None:
-        for _ in range(times):
-            wait_for(lambda: (drive.folder / "hanging").exists())
-            os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    return thread
+def release(drive: Drive) -> None:
+    """The drive comes to the end of what it does."""
+    (drive.folder / "released").touch()
 
 
 class TestSecurityEraseInterrupted:
@@ -198,16 +212,16 @@ class TestSecurityEraseInterrupted:
     def test_the_second_ctrl_c_ends_the_program_and_the_guardian_clears_the_password(
         self, make: Make, data: str, tmp_path: Path
     ) -> None:
-        drive = make("ata", data, word128=SECURITY_WORD, hang={"--security-erase": 6}, ends_in="failure")
-        program = "purge.run(purge.choose(device), device, lambda: None, kept, print)"
-        process = start(drive, f"try:\n    {program}\nfinally:\n    print(kept.release())")
-        wait_for(lambda: (drive.folder / "hanging").exists())
+        drive = make("ata", data, word128=SECURITY_WORD, hang={"--security-erase": None}, ends_in="failure")
+        process, told = purging(drive, tmp_path)
         process.send_signal(signal.SIGINT)
-        threading.Event().wait(0.7)
+        wait_for(lambda: "Ctrl-C again leaves it alone" in told.read_text())
         assert process.poll() is None, "it waits for the erase"
         process.send_signal(signal.SIGINT)
-        process.wait(4)
-        assert drive.state["password"] == "flashgauge", "the erase is not over"
+        process.wait(60)
+        assert "left to the guardian" in told.read_text()
+        assert len(records.all_records()) == 1
+        release(drive)
         wait_for(lambda: drive.state["password"] is None)
         wait_for(lambda: records.all_records() == [])
 

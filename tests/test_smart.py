@@ -239,6 +239,13 @@ def test_a_drive_that_fails_the_command(tmp_path: Path, only_ours: Path) -> None
         source(device).read()
 
 
+def test_the_tools_version_is_known(tmp_path: Path, only_ours: Path) -> None:
+    device = made_up(tmp_path / "drive", "scsi").device
+    assert smart.tool_versions(device) == {}
+    tool(only_ours, "smartctl", "smartctl 7.3 2022-02-28 r5338 [x86_64-linux] (local build)\n")
+    assert smart.tool_versions(device) == {"smartctl": "7.3"}
+
+
 def test_a_missing_tool_names_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("flashgauge.rig.tools.SYSTEM_FOLDERS", ())

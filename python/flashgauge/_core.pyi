@@ -76,6 +76,13 @@ class Session:
     def null(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
         """A device that completes at once: measures the engine's own cost."""
 
+    @staticmethod
+    def nop(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
+        """An io_uring whose requests do nothing: the most that this host's kernel and the engine issue together.
+
+        Raises TargetError where there is no io_uring.
+        """
+
     @property
     def range_bytes(self) -> int: ...
     @property

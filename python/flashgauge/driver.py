@@ -151,6 +151,7 @@ class Driver:
             self._loaded = False
         self._settle()
         self._check()
+        self.rig.telemetry.quiet()
         self.observer.preparing(what)
         prepared = act()
         self.folder.update(**{field: prepared.state})
@@ -163,6 +164,7 @@ class Driver:
         """The host sends nothing. The time runs from the end of the step before: what is written to the journal
         meanwhile is part of it."""
         self._settle()
+        self.rig.telemetry.quiet()
         session = self.rig.session
         passed_s = 0.0 if session.virtual_time else time.monotonic() - self._ended_s
         left_s = max(0.0, seconds - passed_s) if self._loaded else seconds

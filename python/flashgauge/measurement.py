@@ -150,6 +150,8 @@ class Measurement:
     `written_bytes`: all that was written to the device since the step before ended, in and between the windows.
     `size_ios`, `group_ios`: I/Os of each block size and LBA group of the stimulus; empty where there is but one.
     `idle_ns`: idle time that was asked for before the step; `gap_ns` includes it.
+    `intended_ios`: open loop: how many I/Os were due in the step; those over `submitted_ios` were still waiting for a
+    slot of the queue when it ended. `lateness`: how long after its time each was issued, see `lateness_histogram`.
     """
 
     start_ns: int
@@ -168,6 +170,8 @@ class Measurement:
     size_ios: tuple[int, ...] = ()
     group_ios: tuple[int, ...] = ()
     idle_ns: int = 0
+    intended_ios: int | None = None
+    lateness: Histogram | str | None = None
     errors: tuple[IoErrors, ...] = ()
     host: HostUsage = field(default_factory=HostUsage)
     host_series: HostSeries = field(default_factory=HostSeries)
@@ -199,6 +203,9 @@ class Measurement:
             "errors": [vars(error) for error in self.errors],
             "host": vars(self.host),
             "host_series": self.host_series.to_json(),
+            "lateness": self.lateness
+            if self.lateness is None or isinstance(self.lateness, str)
+            else self.lateness.encode(),
         }
 
     @property
@@ -242,6 +249,11 @@ class Measurement:
     def mrt_ns(self) -> int | None:
         """Maximum response time, exact; None when there was no I/O."""
         return max(self.read.latency_max_ns, self.write.latency_max_ns) if self.ios else None
+
+    @property
+    def lateness_histogram(self) -> Histogram | None:
+        """How long after its time each I/O of an open loop was issued; None for a closed loop."""
+        return Histogram.decode(self.lateness) if isinstance(self.lateness, str) else self.lateness
 
     @property
     def histogram(self) -> Histogram:

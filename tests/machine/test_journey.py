@@ -38,12 +38,12 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
     assert run["software"]["nvme"]
     (after,) = json.loads(machine.flashgauge("devices", disk, "--json").stdout)["devices"]
     assert (after["drive_write_cache"], after["write_cache"]) == ("on", "write back")
-    before, after = run["health"]["before"], run["health"]["after"]
-    assert before["source"] == after["source"] == "nvme smart-log"
-    assert after["temperature_c"] == pytest.approx(49.85, abs=0.5)
+    before, later = run["health"]["before"], run["health"]["after"]
+    assert before["source"] == later["source"] == "nvme smart-log"
+    assert later["temperature_c"] == pytest.approx(49.85, abs=0.5)
     # QEMU counts data units of 1000 sectors, and has written the pre-conditioning at least.
-    assert after["written_bytes"] - before["written_bytes"] > 4_000_000
-    assert (after["media_errors"], after["throttle_transitions"]) == (0, 0)
+    assert later["written_bytes"] - before["written_bytes"] > 4_000_000
+    assert (later["media_errors"], later["throttle_transitions"]) == (0, 0)
     assert run["host_ceilings"][0]["source"] == "null device"
     entries, torn = read_journal(folder)
     assert not torn
@@ -51,10 +51,12 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
     for entry in entries:
         assert entry.measurement.ios > 0
         assert not entry.measurement.errors
-        # QEMU's controller says 323 K, whatever it does.
-        assert entry.measurement.host.temperature_c == pytest.approx(49.85, abs=0.5)
         assert entry.measurement.host.engine_busy_percent is not None
         assert entry.measurement.host.interrupts is not None
+    # QEMU's controller says 323 K, whatever it does; a step may be too short for a reading.
+    temperatures = {entry.measurement.host.temperature_c for entry in entries} - {None}
+    assert temperatures
+    assert all(found == pytest.approx(49.85, abs=0.5) for found in temperatures)
     # Its reports are made inside, where the run was; the PDF on the host: plotting it takes minutes under emulation.
     for kind in ("--html", "--csv"):
         result = machine.flashgauge("report", kind, folder.name)

@@ -42,6 +42,7 @@ impl Bench {
             queue_depth: depth,
             entropy_percent: 100,
             alignment_bytes: None,
+            rate: None,
         };
         self.session.start(stimulus, stop, 1_000_000_000, true)?;
         loop {

@@ -515,3 +515,20 @@ fn a_hand_over_ends_also_when_the_old_ios_are_starved() {
         assert!(result.recorder.read.window_ios + result.recorder.write.window_ios > 0);
     }
 }
+
+/// A ring without a device: all goes through the kernel, and comes back.
+#[test]
+fn no_ops_come_back_from_the_ring() {
+    let mut session = match Session::nop(Bytes(GIB), 1, 2, 32) {
+        Ok(session) => session,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    for (threads, depth) in [(1, 1), (2, 7), (2, 32)] {
+        let result = step(&mut session, &at(random(4096, 65.0), threads, depth), Stop::Ios { ios: PRIME });
+        assert_sound(&result);
+        assert_eq!((result.submitted_ios, result.recorder.ios()), (PRIME, PRIME));
+    }
+    let timed = step(&mut session, &at(random(4096, 100.0), 1, 32), seconds(0.05));
+    assert_sound(&timed);
+    assert!(timed.recorder.ios() > 0);
+}

@@ -54,6 +54,9 @@ class Telemetry(Protocol):
     def begin(self, quiet: bool = False) -> None:
         """A step has started. `quiet`: no command may go to the drive until the next one."""
 
+    def quiet(self) -> None:
+        """No command may go to the drive from now on, until the next step begins: it idles, or is purged."""
+
     def between(self) -> None:
         """A step's window is over and the next not begun, and the device is kept loaded: the drive may be asked."""
 
@@ -109,6 +112,9 @@ class NoTelemetry:
         pass
 
     def begin(self, quiet: bool = False) -> None:
+        pass
+
+    def quiet(self) -> None:
         pass
 
     def between(self) -> None:

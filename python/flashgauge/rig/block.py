@@ -10,7 +10,7 @@ from typing import Any
 
 from flashgauge._core import DeviceError, Session
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.rig import identify, purge, safety, writecache
+from flashgauge.rig import identify, purge, safety, smart, writecache
 from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry, Tell
 from flashgauge.rig.held import Held
 from flashgauge.rig.hostchecks import HostCheck, check_host
@@ -85,7 +85,7 @@ class BlockRig:
         }
 
     def software(self) -> dict[str, str]:
-        return purge.tool_versions(self._cleared.device)
+        return purge.tool_versions(self._cleared.device) | smart.tool_versions(self._cleared.device)
 
     def disclosures(self) -> list[Disclosure]:
         meaning = identify.stands_for(self._cleared.device)

@@ -54,6 +54,13 @@ def health_source(device: BlockDevice) -> HealthSource | str:
     return tools.missing(tool) or HealthSource(read, tool)
 
 
+def tool_versions(device: BlockDevice) -> dict[str, str]:
+    """Tool -> version of what the health is read with; empty where it is not read."""
+    source = health_source(device)
+    version = None if isinstance(source, str) else tools.version(source.tool)
+    return {} if isinstance(source, str) or version is None else {source.tool: version}
+
+
 def read_nvme(drive: Nvme) -> Health:
     """Raises DeviceError."""
     where = f"{drive.device.given} ({drive.controller})"

@@ -14,4 +14,4 @@ pub use device::{Completion, Conditions, Control, Device};
 pub use null::NullDevice;
 pub use protocol::StopReason;
 pub use session::{Limits, Session, StepResult};
-pub use uring::{Target, UringDevice};
+pub use uring::{NopDevice, Target, UringDevice};
