@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
 
-.PHONY: setup dev check test seeds e2e e2e-nvme e2e-full bench demo docs docs-plots docs-data all clean
+.PHONY: setup dev check test seeds e2e e2e-nvme e2e-full bench bench-engine bench-long demo docs docs-plots docs-data all clean
 
 all: check test
 
@@ -53,6 +53,13 @@ e2e-full: dev
 
 bench: dev
 	$(BIN)/python bench/run.py
+
+# Every figure of docs/engine.md; half an hour at full rate, nothing lost and nothing grown. Both as root.
+bench-engine: dev
+	$(BIN)/python bench/engine.py
+
+bench-long: dev
+	$(BIN)/python bench/engine.py long $${MINUTES:-30}
 
 demo: dev
 	$(BIN)/flashgauge run iops 'sim:sata-enterprise?capacity=24GB' --out runs/demo-$$(date +%Y%m%d-%H%M%S)

@@ -327,8 +327,13 @@ fn progress_is_seen_while_a_step_runs() {
     session.start(at(random(4096, 65.0), 2, 4), seconds(1e6), SECOND, true).unwrap();
     let mut seen = (0, 0);
     for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(10));
-        let now = session.progress();
+        // On a busy machine it may take a while until both threads run.
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut now = session.progress();
+        while (now.0 <= seen.0 || now.1 <= seen.1) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            now = session.progress();
+        }
         assert!(now.0 > seen.0 && now.1 > seen.1, "{now:?} after {seen:?}");
         seen = now;
     }

@@ -28,6 +28,8 @@ pub enum Command {
     Idle(u64),
     /// Drain, then change the device's state.
     Control(Control),
+    /// Prepare for steps to come.
+    GetReady,
     Close,
 }
 

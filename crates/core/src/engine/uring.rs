@@ -7,7 +7,9 @@
 //! What reads return is discarded, so all reads of a thread land in one buffer; but not where something on the way
 //! checks what was read (protection information, btrfs checksums), since two reads into the same memory would spoil
 //! each other: there each slot has its own. Writes in flight differ from each other, so each slot has a buffer for
-//! them. All are registered, and so locked, when they are first used, and only as much as is used.
+//! them. Buffers are filled and registered, and so locked, when they are first used, and only as much as is used: a long
+//! queue of large blocks on many threads would take seconds and gigabytes. Those of the first slots are made ready while
+//! a thread has nothing else to do, so that a step's first I/Os do not wait for them; the others follow meanwhile.
 //!
 //! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file and in `uring/ring.rs`.
 
@@ -45,6 +47,9 @@ const MOST_SLOTS: u32 = 1 << 13;
 /// The kernel's limit for one registered buffer.
 const LARGEST_BLOCK: u64 = 1 << 30;
 const PAGE: u64 = 4096;
+const HUGE_PAGE: usize = 2 << 20;
+/// Bytes of buffers, of all threads together, that are made ready beforehand.
+const AHEAD: usize = 16 << 20;
 /// I/Os handed over by one call. With all that completed together resubmitted together, host and device take
 /// turns: a virtio disk did 0.8 of what it does with 4 (queue depth 32), and no more with 1.
 const BATCH: usize = 4;
@@ -70,6 +75,11 @@ pub struct UringDevice {
     /// First and next sector of what is queued.
     queued: [(u64, u64); BATCH],
     neighbours: bool,
+    /// Slots to be made ready beforehand, and how many of them are.
+    ahead: usize,
+    ready: usize,
+    /// A buffer was made ready, which takes a while: the device is not to wait for the next one as well.
+    hurry: bool,
 }
 
 /// How much of a buffer is registered with the ring, or that it cannot be.
@@ -102,7 +112,9 @@ impl UringDevice {
             let cure = "lower the queue depth, the thread count or the largest block size";
             target.unusable(format!("no memory for 2 * {} bytes of buffers: {error}", slots * block), cure)
         };
-        let mut reads = pattern::arena(read_buffers * block).map_err(no_memory)?;
+        // Whole huge pages: an I/O of many small ones is more segments than some devices take at once.
+        let huge = if block >= HUGE_PAGE / 16 { HUGE_PAGE } else { block };
+        let mut reads = pattern::arena((read_buffers * block).next_multiple_of(huge)).map_err(no_memory)?;
         let mut writes = WriteData::new(slots, block, thread, seed).map_err(no_memory)?;
         let (reads_start, writes_start) = (reads.as_mut_ptr(), writes.start());
         let ring = Ring::open(max_queue_depth).map_err(|error| explain(target, &error))?;
@@ -130,7 +142,17 @@ impl UringDevice {
             read_buffers,
             queued: [(0, 0); BATCH],
             neighbours: false,
+            ahead: 1,
+            ready: 0,
+            hurry: false,
         })
+    }
+
+    /// It is one of so many: their buffers are made ready beforehand in equal shares.
+    pub fn one_of(mut self, threads: u32) -> Self {
+        let block = self.max_block.0.next_multiple_of(PAGE) as usize;
+        self.ahead = (AHEAD / threads as usize / block).min(self.registered.len() - self.read_buffers);
+        self
     }
 
     /// I/Os submitted and not yet completed.
@@ -164,6 +186,7 @@ impl UringDevice {
 
     #[cold]
     fn register_anew(&mut self, buffer: usize, start: *mut u8, bytes: usize) -> bool {
+        self.hurry = true;
         let iovec = [libc::iovec { iov_base: start.cast(), iov_len: bytes }];
         // SAFETY: the buffer has so many bytes (`check`). The kernel pins them, and the arenas are unmapped only after
         // the last I/O to them completed (`drop`).
@@ -173,7 +196,7 @@ impl UringDevice {
     }
 
     fn hand_over(&mut self) {
-        self.neighbours = false;
+        (self.neighbours, self.hurry) = (false, false);
         self.ring.hand_over();
     }
 
@@ -183,9 +206,14 @@ impl UringDevice {
         self.queued[..self.ring.queued as usize].iter().any(|queued| queued.0 == next || queued.1 == first)
     }
 
+    /// Where a slot's reads land, and the number of that buffer.
+    fn read_buffer(&self, slot: usize) -> (*mut u8, usize) {
+        (self.reads_start.wrapping_add(slot * self.stride), slot.min(self.read_buffers - 1))
+    }
+
     fn read(&mut self, slot: usize, request: &Request) -> squeue::Entry {
         let (length, offset) = (request.bytes.0 as u32, request.lba.to_bytes().0);
-        let (start, buffer) = (self.reads_start.wrapping_add(slot * self.stride), slot.min(self.read_buffers - 1));
+        let (start, buffer) = self.read_buffer(slot);
         if self.register(buffer, start, length as usize) {
             opcode::ReadFixed::new(FILE, start, length, buffer as u16).offset(offset).build()
         } else {
@@ -214,6 +242,23 @@ impl Device for UringDevice {
         monotonic()
     }
 
+    fn get_ready(&mut self) -> bool {
+        let slot = self.ready;
+        if slot == self.ahead {
+            return false;
+        }
+        self.ready += 1;
+        if self.ring.is_free(slot as u32) {
+            let block = self.max_block.0.next_multiple_of(PAGE) as usize;
+            self.writes.ready(slot, block);
+            let buffer = self.writes_start.wrapping_add(slot * self.writes.stride());
+            self.register(self.read_buffers + slot, buffer, block.max(self.writes.turn()));
+            let (buffer, number) = self.read_buffer(slot);
+            self.register(number, buffer, block);
+        }
+        true
+    }
+
     #[inline]
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
         self.check(request)?;
@@ -235,7 +280,7 @@ impl Device for UringDevice {
         // `prepare` touches it only while it is. What reads leave in a shared one is never looked at.
         unsafe { self.ring.push(entry, slot, request.bytes.0 as u32) };
         let most = if self.neighbours { NEVER_MERGED } else { BATCH as u32 };
-        if self.ring.queued >= most {
+        if self.ring.queued >= most || self.hurry {
             self.hand_over();
         }
         Ok(())

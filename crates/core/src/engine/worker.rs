@@ -11,16 +11,16 @@
 //! outstanding 1 MiB writes take a second to return.
 
 mod open_loop;
+mod rest;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
 
-use super::device::{Completion, Control, Device};
+use super::device::{Completion, Device};
 use super::progress::{Current, Lane, Slot};
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
-use crate::error::{DeviceError, Error};
+use crate::error::Error;
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Arrivals, Operation, RequestStream, Stop};
@@ -28,9 +28,6 @@ use crate::workload::{Arrivals, Operation, RequestStream, Stop};
 /// A hand-over that takes longer stops issuing until it is over: a device that serves the new step's I/Os first
 /// might otherwise never return the old ones.
 const HANDOVER_LIMIT_NS: u64 = 5_000_000_000;
-
-/// A device that returns nothing for so long while it drains is given up.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct WorkerSetup {
     pub first_thread: u32,
@@ -50,6 +47,8 @@ pub struct Worker<D> {
     current: Option<Current>,
     /// Whether the step under way has a schedule, and a lane that follows it.
     open_loop: bool,
+    /// All workers are there: from now on the device may get ready when there is nothing else to do.
+    may_get_ready: bool,
     /// When the last I/O completed; `None` if the device has since been idle on purpose.
     last_completion: Option<Nanos>,
     bridge_ios: u64,
@@ -97,6 +96,7 @@ impl<D: Device> Worker<D> {
             outstanding: 0,
             current: None,
             open_loop: false,
+            may_get_ready: false,
             last_completion: None,
             bridge_ios: 0,
             written_bytes: 0,
@@ -116,6 +116,10 @@ impl<D: Device> Worker<D> {
                 Command::Step(plan, recorder) => self.begin(plan, recorder),
                 Command::Idle(ns) => self.idle(ns).map(|()| self.reply(Reply::Done(Ok(())))),
                 Command::Control(control) => self.control(control),
+                Command::GetReady => {
+                    self.may_get_ready = true;
+                    Ok(())
+                }
                 Command::Close => break,
             };
             if let Err(error) = result.and_then(|()| self.work()) {
@@ -128,6 +132,9 @@ impl<D: Device> Worker<D> {
     }
 
     fn next_command(&mut self) -> Option<Command> {
+        while self.may_get_ready && self.mailbox.pending.load(Ordering::Acquire) == 0 {
+            self.may_get_ready = self.device.get_ready();
+        }
         let command = self.commands.recv().ok();
         if command.is_some() {
             self.mailbox.pending.fetch_sub(1, Ordering::AcqRel);
@@ -413,45 +420,5 @@ impl<D: Device> Worker<D> {
             conditions: self.device.conditions(),
         };
         self.reply(Reply::Step(Box::new(report)));
-    }
-
-    fn drain(&mut self) -> Result<(), Error> {
-        let mut last_progress = Instant::now();
-        while self.outstanding > 0 {
-            self.device.wait(Nanos::MAX, &mut self.done)?;
-            if !self.done.is_empty() {
-                last_progress = Instant::now();
-            } else if last_progress.elapsed() > DRAIN_LIMIT {
-                let problem = format!("{} I/Os did not come back; check the kernel log, power-cycle", self.outstanding);
-                return Err(DeviceError { errno: libc::ETIMEDOUT, context: "device hangs".into(), problem }.into());
-            }
-            self.take_completions(false)?;
-        }
-        Ok(())
-    }
-
-    fn idle(&mut self, ns: u64) -> Result<(), Error> {
-        self.drain()?;
-        let until = Nanos(self.device.now().0 + ns);
-        while self.device.now() < until && self.shared.reason() == StopReason::Complete {
-            self.device.wait(until, &mut self.done)?;
-        }
-        self.leave();
-        Ok(())
-    }
-
-    /// Nothing is issued any more.
-    fn leave(&mut self) {
-        self.current = None;
-        self.open_loop = false;
-    }
-
-    fn control(&mut self, control: Control) -> Result<(), Error> {
-        self.drain()?;
-        self.leave();
-        self.last_completion = None;
-        let result = self.device.control(control);
-        self.reply(Reply::Done(result));
-        Ok(())
     }
 }
