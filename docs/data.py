@@ -250,7 +250,7 @@ CALIBRATED: dict[str, tuple[str, int, int, int, bool]] = {
     "sata-client-512": ("blocks", 2, 16, 10, False),
     "sata-enterprise": ("200049647616", 32, 1, 10, True),
     "sata-enterprise-emlc": ("blocks", 4, 32, 5, False),
-    "nvme-enterprise": ("blocks", 8, 32, 5, True),
+    "nvme-enterprise": ("48000000000", 8, 32, 5, True),
     "nvme-enterprise-700": ("blocks", 4, 32, 5, False),
     "pcie-card": ("blocks", 4, 32, 5, False),
 }

@@ -128,7 +128,7 @@ def disk() -> str:
         [
             name,
             f"{theirs[metric]:g}",
-            *(against(ours[state][metric], theirs[metric], metric.endswith("mbs")) for state in ours),
+            *(against(ours[state][metric], theirs[metric], int(metric.endswith("mbs"))) for state in ours),
         ]
         for metric, name in RATES.items()
     ]

@@ -13,7 +13,7 @@ import report_data
 from conftest import Cli, one_line, run_json
 from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge import hostlimit, report
-from flashgauge.disclosure import Kind
+from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.driver import Driver
 from flashgauge.health import Health
 from flashgauge.hostlimit import Ceilings, NullCeiling, Tally, limits, measure
@@ -22,7 +22,7 @@ from flashgauge.report.conditions import limited_points
 from flashgauge.rig.base import HealthReading, NoTelemetry
 from flashgauge.rig.samples import Window
 from flashgauge.runfolder import read_journal, read_run
-from flashgauge.steps import Idle, Label, Measure, Precondition, Purge, Step, Stimulus, Stop
+from flashgauge.steps import Disclose, Idle, Label, Measure, Precondition, Purge, Step, Stimulus, Stop
 
 SMALL = Stimulus("random", ((4096, 1),), 100, 2, 8)
 LARGE = replace(SMALL, block_sizes=((1 << 20, 1),))
@@ -286,6 +286,9 @@ def test_the_drive_is_asked_only_while_it_is_kept_loaded(tmp_path: Path) -> None
         yield Idle(2.0)
         yield Purge()
         yield Measure(SMALL, Stop(seconds=1), Label("round", 5))
+        yield Purge()
+        yield Measure(SMALL, Stop(seconds=1), Label("round", 6))
+        yield Disclose(Disclosure(Kind.FEW_IOS, "9.2", "few", "more"))
 
     Driver(rig, run_folder(tmp_path / "run"), FakeObserver(), gap_limit_ms=1.0).run(spec())
     assert told == [
@@ -296,6 +299,8 @@ def test_the_drive_is_asked_only_while_it_is_kept_loaded(tmp_path: Path) -> None
         *("start", "begin"),
         *("quiet", "idle"),  # idling that was asked for
         *("idle", "quiet"),  # drained, then purged
+        *("start", "begin"),
+        *("between", "idle", "quiet"),  # asked, drained, then purged
         *("start", "begin"),
         "between",
     ]

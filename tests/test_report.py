@@ -500,6 +500,7 @@ def test_exported_data(good: tuple[Path, Truth, Report], tmp_path: Path) -> None
         "reason",
     }
     units |= {"number", "count", "depth"}  # of a label
+    units |= {"interrupts", "errors", "transitions"}  # counted of host and drive
     assert {name.rsplit("_", 1)[-1] for name in frame.columns} <= units
     intervals = pl.read_parquet(files[1])
     assert intervals.height == 4 * len(truth.labels)

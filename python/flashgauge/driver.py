@@ -142,11 +142,13 @@ class Driver:
                 case RoundJudged():
                     self._judged = step
                 case Disclose(disclosure=disclosure):
+                    self._ask_drive()
                     self._settle()
                     self._disclose(disclosure)
 
     def _prepare(self, what: str, field: str, act: Callable[[], Prepared]) -> None:
         if self._loaded:
+            self._ask_drive()
             self.rig.session.idle(0.0)  # The step before may still be kept loaded.
             self._loaded = False
         self._settle()
