@@ -149,16 +149,22 @@ impl<D: Device> Worker<D> {
 
     /// Issue and record until there is a command to look at, or nothing more to do.
     fn work(&mut self) -> Result<(), Error> {
+        let mut recently = None;
         while self.mailbox.pending.load(Ordering::Acquire) == 0 {
             let rests = self.current.as_ref().is_none_or(|current| current.reported && self.setup.virtual_time);
             if rests || (self.outstanding == 0 && (!self.open_loop || self.nothing_to_come())) {
                 return Ok(());
             }
             let ends = self.current.as_ref().map_or(Nanos::MAX, |current| current.window_end);
-            let now = self.device.now();
+            // What completed just now tells the time, unless it must be known exactly.
+            let now = match recently {
+                Some(now) if !self.open_loop => now,
+                _ => self.device.now(),
+            };
             let until = if now >= ends { Nanos::MAX } else { ends };
             let until = if self.open_loop { until.min(self.next_due(now)) } else { until };
             self.device.wait(until, &mut self.done)?;
+            recently = self.done.last().map(|completion| completion.at);
             self.take_completions(true)?;
             if self.open_loop {
                 self.issue_due()?;
