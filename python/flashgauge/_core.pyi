@@ -7,6 +7,7 @@ __all__ = [
     "Histogram",
     "Session",
     "TargetError",
+    "Verifier",
     "preset_description",
     "preset_names",
     "preset_text",
@@ -65,8 +66,10 @@ class Session:
         max_queue_depth: int,
         max_block_bytes: int,
         exclusive: bool,
+        verifiable: bool = False,
     ) -> Session:
         """Block device or regular file, opened O_DIRECT (O_EXCL when `exclusive`), driven through io_uring.
+        `verifiable`: every sector written carries a stamp, which `verifier` or a `Verifier` can check.
 
         Raises TargetError (no O_DIRECT, no io_uring, too little locked memory) or DeviceError.
         """
@@ -119,8 +122,28 @@ class Session:
         """Simulated drive opened with track_data: after a drain, power is lost and comes back; what a volatile cache
         held is lost. Raises TargetError elsewhere."""
 
+    def forget_written(self) -> None:
+        """The device was purged: what was written before is not expected to be there any more."""
+
+    def verifier(self) -> Verifier:
+        """Reads back what this session, opened as verifiable, has written, and knows of each sector which write it
+        must have (ranges up to 64 GiB; of larger ones not). Drains first. Raises TargetError and DeviceError."""
+
     def close(self) -> None:
         """Stop and drain all threads. Safe to call twice."""
+
+@final
+class Verifier:
+    """Reads a device or file, past the page cache, and judges each sector by its stamp."""
+
+    def __init__(self, path: str, range_bytes: int, seed: int) -> None:
+        """Of a run that is over; nothing is written. Raises DeviceError."""
+
+    @property
+    def range_bytes(self) -> int: ...
+    def verify(self, start_bytes: int, length_bytes: int) -> dict[str, int | None]:
+        """Fields of `flashgauge.verification.Findings` for this part, as far as it lies in the range. Releases the GIL.
+        Raises DeviceError when it cannot be read."""
 
 def preset_description(name: str, overrides_json: str) -> str:
     """JSON object: `parameters` of the preset with `overrides_json` applied, and the flash `geometry` they give.

@@ -3,6 +3,7 @@
 mod errors;
 mod histogram;
 mod session;
+mod verify;
 
 use pyo3::prelude::*;
 
@@ -14,4 +15,6 @@ mod _core {
     use crate::histogram::{Histogram, write_histogram_log};
     #[pymodule_export]
     use crate::session::{Session, preset_description, preset_names, preset_text};
+    #[pymodule_export]
+    use crate::verify::Verifier;
 }

@@ -2,11 +2,14 @@
 
 mod clock;
 mod device;
+pub mod faulty;
 mod null;
 mod progress;
 mod protocol;
 mod session;
+pub mod stamp;
 mod uring;
+pub mod verify;
 mod worker;
 
 pub use clock::monotonic;

@@ -27,7 +27,7 @@ use io_uring::types::{Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use memmap2::MmapMut;
 
-use self::pattern::WriteData;
+pub(super) use self::pattern::{WriteData, arena};
 pub use self::target::Target;
 use super::clock::{monotonic, patience};
 use super::device::{Completion, Device};
@@ -111,6 +111,12 @@ impl UringDevice {
         };
         wake_on_time();
         Ok(device)
+    }
+
+    /// From now on what it writes can be verified (`super::verify`).
+    pub fn verifiable(mut self) -> Self {
+        self.writes.make_verifiable();
+        self
     }
 
     /// I/Os submitted and not yet completed.
