@@ -31,6 +31,7 @@ class Kind(StrEnum):
     HOST_CONDITIONS = "host_conditions"
     FAULTS_INJECTED = "faults_injected"
     THERMAL_THROTTLING = "thermal_throttling"
+    DATA_MISMATCH = "data_mismatch"
 
 
 @dataclass(frozen=True)

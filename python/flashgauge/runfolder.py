@@ -61,7 +61,10 @@ class HostInfo:
 
 @dataclass(frozen=True)
 class Run:
-    """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed"."""
+    """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed".
+
+    `verifiable`: what was written can be verified. `verification`: what was found (`flashgauge.verification.Findings`),
+    None if it was not read back."""
 
     test: str
     device_class: str
@@ -82,6 +85,8 @@ class Run:
     purge_method: str | None = None
     write_cache: str | None = None
     host_checks: tuple[dict[str, Any], ...] = ()
+    verifiable: bool = False
+    verification: dict[str, Any] | None = None
     device_description: dict[str, Any] = field(default_factory=dict)
     disclosures: tuple[Disclosure, ...] = ()
     format_version: int = FORMAT_VERSION

@@ -20,6 +20,11 @@ from flashgauge.runfolder import now_text
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.spec.registry import TESTS
 
+DEVICE_CLASS = Annotated[DeviceClass, typer.Option("--class", help="enterprise: WCD, AR 100 %; client: WCE, AR 75 %.")]
+VERIFY = Annotated[
+    bool, typer.Option("--verify", help="Read back at the end all that was written, and check every sector.")
+]
+
 
 def run(
     arguments: Annotated[
@@ -30,9 +35,7 @@ def run(
             "or a block device. ITS DATA IS DESTROYED.",
         ),
     ],
-    device_class: Annotated[
-        DeviceClass, typer.Option("--class", help="enterprise: WCD, AR 100 %; client: WCE, AR 75 %.")
-    ] = DeviceClass.ENTERPRISE,
+    device_class: DEVICE_CLASS = DeviceClass.ENTERPRISE,
     out: Annotated[
         Path | None, typer.Option(help="Folder to make, of the run or of the campaign; default: runs/TEST-TARGET-TIME.")
     ] = None,
@@ -54,6 +57,7 @@ def run(
         bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
     ] = False,
     purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
+    verify: VERIFY = False,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
     ] = 1,
@@ -83,6 +87,7 @@ def run(
         sponsor=sponsor,
         stop_on_error=not keep_going,
         purge=purge,
+        verify=verify,
     )
     campaign = Campaign(names, request, now_text())
     if len(names) == 1 and ALL not in tests:

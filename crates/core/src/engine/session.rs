@@ -1,5 +1,7 @@
 //! A session: live workers on one device under test, and the steps that run on them back to back.
 
+mod verified;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,9 +12,9 @@ use super::device::{Conditions, Control, Device};
 use super::null::NullDevice;
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use super::uring::{Target, UringDevice};
-use super::verify::{Ledger, Ledgered, Verifier};
+use super::verify::Ledger;
 use super::worker::{Worker, WorkerSetup};
-use crate::error::{Error, StimulusError, TargetError};
+use crate::error::{Error, StimulusError};
 use crate::recorder::Recorder;
 use crate::simdisk::SimDisk;
 use crate::simdrive::SimDrive;
@@ -104,41 +106,6 @@ impl Session {
             let target = Arc::clone(&target);
             session
                 .spawn(thread, 1, move || UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed))?;
-        }
-        Ok(session)
-    }
-
-    /// As `uring`, with writes that can be verified, and a ledger of them if the range is not too large for it.
-    pub fn verified(target: Target, seed: u64, limits: Limits) -> Result<Self, Error> {
-        let target = Arc::new(target);
-        let mut session = Self::empty(limits, target.range(), seed, false, Some(Arc::clone(&target)));
-        session.ledger = (target.range() <= Ledger::MOST).then(|| Arc::new(Ledger::new(target.range())));
-        for thread in 0..limits.threads {
-            let (target, ledger) = (Arc::clone(&target), session.ledger.clone());
-            let device = move || {
-                UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed).map(UringDevice::verifiable)
-            };
-            match ledger {
-                Some(ledger) => session
-                    .spawn(thread, 1, move || Ok(Ledgered::new(device()?, ledger, thread, limits.queue_depth)?))?,
-                None => session.spawn(thread, 1, device)?,
-            }
-        }
-        Ok(session)
-    }
-
-    /// A session on what `make` makes for each thread.
-    pub fn on<D: Device + 'static>(
-        range: Bytes,
-        seed: u64,
-        limits: Limits,
-        make: impl Fn(u32) -> Result<D, Error> + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
-        let mut session = Self::empty(limits, range, seed, false, None);
-        let make = Arc::new(make);
-        for thread in 0..limits.threads {
-            let make = Arc::clone(&make);
-            session.spawn(thread, 1, move || make(thread))?;
         }
         Ok(session)
     }
@@ -356,22 +323,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// The device was purged: what was written before is not there any more.
-    pub fn forget_written(&self) {
-        if let Some(ledger) = &self.ledger {
-            ledger.forget();
-        }
-    }
-
-    /// Reads back what this session has written; drains first. Not for other sessions than those of `verified`.
-    pub fn verifier(&mut self) -> Result<Verifier, Error> {
-        let Some(target) = self.target.clone() else {
-            return Err(TargetError::NotSupported("only a block device or a file can be read back".into()).into());
-        };
-        self.idle(0)?;
-        Ok(Verifier::open(target.path(), self.range, self.seed)?.with(self.ledger.clone()))
     }
 
     /// Stop and drain all workers.
