@@ -53,6 +53,7 @@ e2e-full: dev
 
 bench: dev
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/data.py
 
 demo: dev
 	$(BIN)/flashgauge run iops 'sim:sata-enterprise?capacity=24GB' --out runs/demo-$$(date +%Y%m%d-%H%M%S)

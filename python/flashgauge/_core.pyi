@@ -5,6 +5,7 @@ from typing import Any, final
 __all__ = [
     "DeviceError",
     "Histogram",
+    "IoLogReader",
     "Session",
     "TargetError",
     "Verifier",
@@ -78,6 +79,11 @@ class Session:
     def null(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
         """A device that completes at once: measures the engine's own cost."""
 
+    @staticmethod
+    def null_with_data(range_bytes: int, seed: int, limits: tuple[int, int, int], verifiable: bool) -> Session:
+        """The null device, with the data of writes made as for a real one: what that costs. `limits`: threads, queue
+        depth, block bytes."""
+
     @property
     def range_bytes(self) -> int: ...
     @property
@@ -129,8 +135,24 @@ class Session:
         """Reads back what this session, opened as verifiable, has written, and knows of each sector which write it
         must have (ranges up to 64 GiB; of larger ones not). Drains first. Raises TargetError and DeviceError."""
 
+    def log_ios(self) -> IoLogReader:
+        """From now on log every I/O; to be asked once, between steps, and the reader to be read. On a real device rows
+        that find no room are dropped and counted; in virtual time the session waits for the reader."""
+
     def close(self) -> None:
         """Stop and drain all threads. Safe to call twice."""
+
+@final
+class IoLogReader:
+    """Every I/O of a session, in batches; those of a thread are in order of completion."""
+
+    @property
+    def dropped(self) -> int:
+        """Rows that found no room."""
+
+    def take(self, timeout_s: float) -> dict[str, Any] | None:
+        """The next batch, or None if there was none in `timeout_s`: `rows`, their number, and columns as little-endian
+        bytes (`flashgauge.iolog.COLUMNS`). Releases the GIL. Raises EOFError after the last row of a closed session."""
 
 @final
 class Verifier:

@@ -18,6 +18,7 @@ import flashgauge
 from flashgauge._core import TargetError
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
+from flashgauge.iolog import logging_ios
 from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
@@ -49,7 +50,8 @@ class RequestError(ValueError):
 @dataclass(frozen=True)
 class RunRequest:
     """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters. `purge`: one of
-    `flashgauge.rig.purge.NAMES`. `verify`: read back at the end what was written, and check it."""
+    `flashgauge.rig.purge.NAMES`. `verify`: read back at the end what was written, and check it.
+    `io_log`: log every I/O."""
 
     test: str
     target: str
@@ -65,6 +67,7 @@ class RunRequest:
     stop_on_error: bool = True
     purge: str = AUTO
     verify: bool = False
+    io_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,9 +200,10 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                 for disclosure in disclosures:
                     observer.disclosed(disclosure)
 
-            outcome = driver.run(spec(), begin)
-            if request.verify:
-                _verify(rig, folder, observer)
+            with logging_ios(rig.session, folder, request.io_log):
+                outcome = driver.run(spec(), begin)
+                if request.verify:
+                    _verify(rig, folder, observer)
             return outcome
 
 

@@ -64,7 +64,7 @@ class Run:
     """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed".
 
     `verifiable`: what was written can be verified. `verification`: what was found (`flashgauge.verification.Findings`),
-    None if it was not read back."""
+    None if it was not read back. `io_log`: what is in the log of every I/O, None if none was asked for."""
 
     test: str
     device_class: str
@@ -87,6 +87,7 @@ class Run:
     host_checks: tuple[dict[str, Any], ...] = ()
     verifiable: bool = False
     verification: dict[str, Any] | None = None
+    io_log: dict[str, Any] | None = None
     device_description: dict[str, Any] = field(default_factory=dict)
     disclosures: tuple[Disclosure, ...] = ()
     format_version: int = FORMAT_VERSION

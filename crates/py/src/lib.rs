@@ -2,6 +2,7 @@
 
 mod errors;
 mod histogram;
+mod iolog;
 mod session;
 mod verify;
 
@@ -13,6 +14,8 @@ mod _core {
     use crate::errors::{DeviceError, TargetError};
     #[pymodule_export]
     use crate::histogram::{Histogram, write_histogram_log};
+    #[pymodule_export]
+    use crate::iolog::IoLogReader;
     #[pymodule_export]
     use crate::session::{Session, preset_description, preset_names, preset_text};
     #[pymodule_export]

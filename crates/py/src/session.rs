@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::to_python;
 use crate::histogram::Histogram;
+use crate::iolog::IoLogReader;
 use crate::verify::Verifier;
 
 /// Longest wait between two looks at pending signals.
@@ -87,6 +88,12 @@ impl Session {
     #[staticmethod]
     fn null(range_bytes: u64, seed: u64, max_threads: u32, max_queue_depth: u32) -> PyResult<Self> {
         Self::new(engine::Session::null(Bytes(range_bytes), seed, max_threads, max_queue_depth), "{}".into())
+    }
+
+    #[staticmethod]
+    fn null_with_data(range_bytes: u64, seed: u64, limits: (u32, u32, u64), verifiable: bool) -> PyResult<Self> {
+        let limits = Limits { threads: limits.0, queue_depth: limits.1, block: Bytes(limits.2) };
+        Self::new(engine::Session::null_with_data(Bytes(range_bytes), seed, limits, verifiable), "{}".into())
     }
 
     #[getter]
@@ -176,6 +183,10 @@ impl Session {
 
     fn verifier(&self, py: Python<'_>) -> PyResult<Verifier> {
         Ok(Verifier { inner: py.detach(|| self.lock().verifier()).map_err(to_python)? })
+    }
+
+    fn log_ios(&self, py: Python<'_>) -> PyResult<IoLogReader> {
+        Ok(IoLogReader::new(py.detach(|| self.lock().log_ios()).map_err(to_python)?))
     }
 
     fn close(&self, py: Python<'_>) {

@@ -24,6 +24,9 @@ DEVICE_CLASS = Annotated[DeviceClass, typer.Option("--class", help="enterprise: 
 VERIFY = Annotated[
     bool, typer.Option("--verify", help="Read back at the end all that was written, and check every sector.")
 ]
+IO_LOG = Annotated[
+    bool, typer.Option("--io-log", help="Log every I/O, as Parquet files in io-log/: 20 bytes or so for each.")
+]
 
 
 def run(
@@ -58,6 +61,7 @@ def run(
     ] = False,
     purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
     verify: VERIFY = False,
+    io_log: IO_LOG = False,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
     ] = 1,
@@ -88,6 +92,7 @@ def run(
         stop_on_error=not keep_going,
         purge=purge,
         verify=verify,
+        io_log=io_log,
     )
     campaign = Campaign(names, request, now_text())
     if len(names) == 1 and ALL not in tests:

@@ -60,6 +60,7 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
         *_heat(entries),
         ("I/O errors", sum(entry.measurement.error_ios for entry in entries)),
         ("Read back and verified", _verification(run)),
+        ("Log of every I/O", _io_log(run)),
         ("Purge method", known(run.purge_method)),
         ("Volatile write cache", known(run.write_cache)),
         ("Seed", str(run.seed)),
@@ -73,6 +74,13 @@ def _verification(run: Run) -> str:
     if run.verification is None:
         return "asked for, but the run ended before" if run.verifiable else "not asked for (--verify)"
     return str(Findings.from_json(run.verification))
+
+
+def _io_log(run: Run) -> str:
+    if run.io_log is None:
+        return "none"
+    dropped = run.io_log["dropped"]
+    return f"{run.io_log['rows']:,} I/Os in io-log/" + (f"; {dropped:,} are missing" if dropped else "")
 
 
 def _absent(entries: Sequence[Entry]) -> str:

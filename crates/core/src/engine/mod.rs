@@ -1,8 +1,10 @@
 //! Issues the I/O, gaplessly, and records every completion.
 
 mod clock;
+mod datacost;
 mod device;
 pub mod faulty;
+pub mod iolog;
 mod null;
 mod progress;
 mod protocol;

@@ -1,5 +1,6 @@
 //! A session: live workers on one device under test, and the steps that run on them back to back.
 
+mod logged;
 mod verified;
 
 use std::sync::Arc;

@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use super::device::{Completion, Control, Device};
+use super::iolog::{LogEnd, Row};
 use super::progress::{Current, Lane, Slot};
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use crate::error::{DeviceError, Error};
@@ -53,6 +54,7 @@ pub struct Worker<D> {
     /// Failures of I/Os that no step counts; the next report carries them, so that none is lost.
     bridge_errors: Vec<ErrorTally>,
     done: Vec<Completion>,
+    log: Option<LogEnd>,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     commands: Receiver<Command>,
@@ -95,6 +97,7 @@ impl<D: Device> Worker<D> {
             written_bytes: 0,
             bridge_errors: vec![],
             done: Vec::new(),
+            log: None,
             shared,
             mailbox,
             commands,
@@ -109,6 +112,11 @@ impl<D: Device> Worker<D> {
                 Command::Step(plan) => self.begin(plan),
                 Command::Idle(ns) => self.idle(ns).map(|()| self.reply(Reply::Done(Ok(())))),
                 Command::Control(control) => self.control(control),
+                Command::Log(end) => {
+                    self.log = Some(end);
+                    self.reply(Reply::Done(Ok(())));
+                    Ok(())
+                }
                 Command::Close => break,
             };
             if let Err(error) = result.and_then(|()| self.work()) {
@@ -264,6 +272,9 @@ impl<D: Device> Worker<D> {
             self.bridge_ios += 1;
         }
         self.outstanding += 1;
+        if let Some(log) = &mut self.log {
+            log.submitted(slot, now);
+        }
         *entry = Slot {
             busy: true,
             step: counted.then_some(current.plan.number),
@@ -286,6 +297,9 @@ impl<D: Device> Worker<D> {
             slot.busy = false;
             self.outstanding -= 1;
             self.last_completion = Some(completion.at);
+            if let Some(log) = &mut self.log {
+                log.completed(completion.slot, row(slot, self.setup.first_thread, &completion));
+            }
             if slot.operation == Operation::Write && completion.result.is_ok() {
                 self.written_bytes += slot.bytes.0;
             }
@@ -371,6 +385,9 @@ impl<D: Device> Worker<D> {
             conditions: self.device.conditions(),
         };
         self.reply(Reply::Step(Box::new(report)));
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
     }
 
     fn drain(&mut self) -> Result<(), Error> {
@@ -405,5 +422,19 @@ impl<D: Device> Worker<D> {
         let result = self.device.control(control);
         self.reply(Reply::Done(result));
         Ok(())
+    }
+}
+
+fn row(slot: &Slot, first_thread: u32, completion: &Completion) -> Row {
+    Row {
+        step: slot.step.unwrap_or(0),
+        thread: first_thread + slot.lane,
+        operation: slot.operation,
+        lba: slot.lba,
+        bytes: slot.bytes,
+        intended: slot.submitted,
+        submitted: slot.submitted,
+        completed: completion.at,
+        errno: completion.result.err().unwrap_or(0),
     }
 }

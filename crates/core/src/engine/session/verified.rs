@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Limits, Session};
+use crate::engine::datacost::DataDevice;
 use crate::engine::device::Device;
 use crate::engine::uring::{Target, UringDevice};
 use crate::engine::verify::{Ledger, Ledgered, Verifier};
@@ -43,6 +44,12 @@ impl Session {
             session.spawn(thread, 1, move || make(thread))?;
         }
         Ok(session)
+    }
+
+    /// The null device, with the data of writes made ready as for a real one: what that costs.
+    pub fn null_with_data(range: Bytes, seed: u64, limits: Limits, verifiable: bool) -> Result<Self, Error> {
+        let Limits { queue_depth, block, .. } = limits;
+        Self::on(range, seed, limits, move |thread| DataDevice::new(queue_depth, block, thread, seed, verifiable))
     }
 
     /// The device was purged: what was written before is not there any more.

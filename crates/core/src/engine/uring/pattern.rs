@@ -2,8 +2,8 @@
 //!
 //! Each slot has its own buffer. Every 512-byte sector of it is random in its first `entropy` percent and zero
 //! in the rest; the unit is the sector so that a 512-byte write compresses like a large one. A stamp at the start
-//! of each sector (of every eighth in large writes), of its LBA and a counter of all writes of all threads, makes it
-//! unique. That alone would not do for a compressor with a window of megabytes, which would find the rest of the
+//! of each 4 KiB (of each sector in small writes with nothing random), of the LBA and a counter of all writes of all
+//! threads, makes it unique. That alone would not do for a compressor with a window of megabytes, which would find the rest of the
 //! buffer again where it was written before. So a small write is renewed throughout: its random part is combined
 //! (exclusive or) with a key drawn for the write. Large writes, for which that costs too much, take turns through
 //! a part of the buffer so large that a repetition is `RING_BYTES` of the thread's writes away.
@@ -29,12 +29,11 @@ const STAMP_BYTES: usize = 16;
 const DATA_STREAM: u64 = 0x6461_7461_2d66_696c;
 
 /// Writes up to this size are renewed throughout: their buffers stay in the CPU's cache.
-const RENEWED_BYTES: usize = 16_384;
+const RENEWED_BYTES: usize = 4096;
 /// What larger writes of a thread take turns through, all slots together: several times the window of a compressor.
 const RING_BYTES: usize = 32 << 20;
 /// Direct I/O from whole pages works everywhere; smaller steps do not. Also what large writes have a stamp in each of.
 const PAGE: usize = 4096;
-const SECTORS_PER_PAGE: u64 = (PAGE / SECTOR_BYTES) as u64;
 
 /// How much of a slot's buffer holds which pattern.
 #[derive(Debug, Clone, Copy)]
@@ -177,18 +176,26 @@ fn combine(data: &mut [u8], random: usize, rng: &mut Xoshiro256PlusPlus) {
     }
 }
 
-/// Stamp each sector, or the first of each page of a large write.
+/// Stamp each page, and each sector where nothing else makes it unique. What is random gets a stamp that looks random.
 #[inline]
-fn mark(data: &mut [u8], lba: Lba, sequence: u64, random: usize, every_sector: bool) {
-    // Where the sector's start is random its stamp must not be compressible either.
-    let mixed = random >= STAMP_BYTES;
-    let every = if every_sector { 1 } else { SECTORS_PER_PAGE };
-    let pieces = data.chunks_mut(SECTOR_BYTES * every as usize);
-    for (piece, lba) in pieces.zip((lba.0..).step_by(every as usize)) {
-        let (first, second) = if mixed { stamp::mixed_pair(lba, sequence) } else { (lba, sequence) };
-        piece[..8].copy_from_slice(&first.to_le_bytes());
-        piece[8..STAMP_BYTES].copy_from_slice(&second.to_le_bytes());
+fn mark(data: &mut [u8], lba: Lba, sequence: u64, random: usize, renewed: bool) {
+    if random < STAMP_BYTES {
+        let every = if renewed { SECTOR_BYTES } else { PAGE };
+        for (piece, lba) in data.chunks_mut(every).zip((lba.0..).step_by(every / SECTOR_BYTES)) {
+            put(piece, lba, sequence);
+        }
+        return;
     }
+    let (first, second) = stamp::mixed_pair(lba.0, sequence);
+    for (page, number) in data.chunks_mut(PAGE).zip(0..) {
+        put(page, first.wrapping_add(number), second);
+    }
+}
+
+#[inline]
+fn put(piece: &mut [u8], first: u64, second: u64) {
+    piece[..8].copy_from_slice(&first.to_le_bytes());
+    piece[8..STAMP_BYTES].copy_from_slice(&second.to_le_bytes());
 }
 
 /// Whether this process may lock as much memory as it likes (CAP_IPC_LOCK, or no limit): buffers are locked.
@@ -239,7 +246,7 @@ mod tests {
                     data.set_entropy(entropy);
                     data.verifiable = verifiable;
                     for number in 0..101 {
-                        let bytes = [512, 4096, 12_288, 16_384][number % 4];
+                        let bytes = [512, 4096, 1536, 4096][number % 4];
                         let written = write(&mut data, number % 3, number as u64 % 5, bytes);
                         assert!(written.chunks_exact(SECTOR_BYTES).all(|sector| seen.insert(sector.to_vec())));
                     }
@@ -255,7 +262,7 @@ mod tests {
             let mut data = WriteData::new(2, 131_072, 0, 7).unwrap();
             data.set_entropy(entropy);
             for number in 0..700 {
-                let bytes = [131_072, 69_632, 20_480][number % 3];
+                let bytes = [131_072, 69_632, 8192][number % 3];
                 let written = write(&mut data, number % 2, 0, bytes);
                 assert!(written.chunks(PAGE).all(|page| seen.insert(page.to_vec())), "write {number}");
             }
@@ -264,10 +271,10 @@ mod tests {
 
     #[test]
     fn stamps_are_legible_without_entropy() {
-        let mut data = WriteData::new(1, 8192, 2, 7).unwrap();
+        let mut data = WriteData::new(1, 4096, 2, 7).unwrap();
         data.set_entropy(0);
         write(&mut data, 0, 0, 512);
-        let written = write(&mut data, 0, 40, 8192);
+        let written = write(&mut data, 0, 40, 4096);
         for (sector, lba) in written.chunks_exact(SECTOR_BYTES).zip(40u64..) {
             assert_eq!(sector[..8], lba.to_le_bytes());
             assert_eq!(sector[8..16], (2u64 << 48 | 2).to_le_bytes());
@@ -318,7 +325,7 @@ mod tests {
     /// Even in one buffer, and word by word.
     #[test]
     fn small_writes_differ_throughout() {
-        for bytes in [512, 4096, RENEWED_BYTES] {
+        for bytes in [512, 1536, RENEWED_BYTES] {
             let mut data = WriteData::new(1, bytes, 0, 7).unwrap();
             let writes: Vec<_> = (0..64).map(|number| write(&mut data, 0, number * 1024, bytes)).collect();
             let words: HashSet<&[u8]> = writes.iter().flat_map(|write| write.chunks_exact(8)).collect();
