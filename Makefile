@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
 
-.PHONY: setup dev check test seeds e2e e2e-nvme e2e-full bench demo docs docs-plots docs-data all clean
+.PHONY: setup dev check test seeds e2e e2e-nvme e2e-full bench bench-engine bench-long demo docs docs-plots docs-data all clean
 
 all: check test
 
@@ -55,19 +55,28 @@ bench: dev
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/data.py
 
+# Every figure of docs/engine.md; half an hour at full rate, nothing lost and nothing grown. Both as root.
+bench-engine: dev
+	$(BIN)/python bench/engine.py
+
+bench-long: dev
+	$(BIN)/python bench/engine.py long $${MINUTES:-30}
+
 demo: dev
 	$(BIN)/flashgauge run iops 'sim:sata-enterprise?capacity=24GB' --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 docs: dev
 	$(BIN)/pytest tests/test_docs.py
 
-# From the CSV files in docs/simulated-drive, and those again (minutes).
+# Plots and tables from the CSV files in docs/simulated-drive, and those again (an hour and more).
 docs-plots: dev
 	$(BIN)/python docs/plots.py
+	$(BIN)/python docs/tables.py
 
 docs-data: dev
 	$(BIN)/python docs/data.py
 	$(BIN)/python docs/plots.py
+	$(BIN)/python docs/tables.py
 
 clean:
 	rm -rf target $(VENV)

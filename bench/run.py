@@ -75,11 +75,12 @@ def simulator() -> dict[str, float]:
 
 
 def steady_writes() -> dict[str, float]:
-    """4 KiB random writes after two drive writes of them, OP 7 %, and what they cost on a small and a large drive."""
+    """4 KiB random writes after two drive writes of them, OP 7 %, also on a small and a large drive; reads there."""
     result = {}
     with closing(simulated(capacity_bytes=64 * GIB, over_provisioning=0.07)) as session:
         fill(session, 2)
         result["sim_steady_64gib_op7_ios_per_s"] = rate(session, stimulus(0, 4), 4_000_000)
+        result["sim_64gib_op7_read_ios_per_s"] = rate(session, stimulus(100, 4), 4_000_000)
         result["sim_seq_write_after_random_bytes_per_s"] = rate(session, SEQUENTIAL, 4_000) * (1 << 20)
     before = resident_bytes()
     with (

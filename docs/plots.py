@@ -1,6 +1,6 @@
 """Draws the plots of docs/simulated-drive.md from the CSV files beside them.
 
-    .venv/bin/python docs/plots.py      or `make docs-plots`
+    .venv/bin/python docs/plots.py [NAME...]      all, or those named; `make docs-plots`
 
 The closed forms in the plots are those of flashgauge.simulation; docs/data.py measures what the CSV files hold.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import tables
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -146,18 +148,17 @@ METRICS = {
 
 
 def storage_classes() -> None:
-    rows = table("storage-classes")
-    presets = list(dict.fromkeys((row["preset"], row["row"]) for row in sorted(rows, key=lambda row: int(row["row"]))))
-    figure, (ax,) = canvas(8, 0.5 * len(presets) + 1.6)
+    drives = {"sas-hdd": (tables.DISK_ROW, tables.rates("sas-hdd", "disabled"))}
+    drives |= {preset: (row, tables.rates(preset)) for preset, row in tables.ROWS.items()}
+    figure, (ax,) = canvas(8, 0.5 * len(drives) + 1.6)
     ax.axvspan(1 / 1.15, 1.15, color=palette.GRID, zorder=0)
     ax.axvline(1, color=palette.MUTED, linewidth=0.8)
     for number, (metric, (name, marker, color)) in enumerate(METRICS.items()):
-        found = [row for row in rows if row["metric"] == metric]
-        ratio = column(found, "simulated") / column(found, "published")
-        places = [presets.index((row["preset"], row["row"])) + 0.12 * (number - 2.5) for row in found]
+        ratio = [rates[metric] / tables.published(row)[metric] for row, rates in drives.values()]
+        places = [place + 0.12 * (number - 2.5) for place in range(len(drives))]
         ax.plot(ratio, places, marker, color=color, label=name, markersize=7, alpha=0.85, linestyle="none")
-    ax.set_yticks(range(len(presets)), [f"{preset} (row {row})" for preset, row in presets])
-    ax.set(xscale="log", xlim=(0.5, 2.2), ylim=(len(presets) - 0.5, -0.5))
+    ax.set_yticks(range(len(drives)), [f"{preset} (row {row})" for preset, (row, _) in drives.items()])
+    ax.set(xscale="log", xlim=(0.5, 2.2), ylim=(len(drives) - 0.5, -0.5))
     ax.set_xticks([0.5, 0.7, 0.85, 1, 1.15, 1.5, 2], ["0.5", "0.7", "0.85", "1", "1.15", "1.5", "2"])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("simulated / published; grey: 15 % off")
@@ -302,12 +303,13 @@ def xsr() -> None:
 
 def hir() -> None:
     figure, (ax,) = canvas(7, 4)
-    parts = described("sata-enterprise", capacity_bytes=40_000_000_000, over_provisioning=0.07)
+    parts = described("sata-enterprise", capacity_bytes=20_000_000_000, over_provisioning=0.07)
     limits = simulation.limits(parts)
     fresh, steady = limits["fresh_write_4k_iops"].value, limits["steady_write_4k_iops"].value
     assert fresh is not None
     assert steady is not None
     ratio = np.linspace(0, 10.5, 100)
+    active_s = 5
     ax.plot(ratio, np.minimum(1 + ratio, fresh / steady), color=palette.INK, linestyle=(0, (4, 3)), linewidth=1)
     ax.text(1.4, 2.9, "1 + idle / active", rotation=45, color=palette.INK, ha="center", fontsize=8)
     ax.text(7, fresh / steady + 0.08, "rate of a fresh drive", color=palette.INK, ha="center", fontsize=8)
@@ -319,7 +321,7 @@ def hir() -> None:
         base = next(float(row["iops"]) for row in rows if row["segment"] == "Baseline")
         waits = [row for row in rows if row["segment"].startswith("WS") and row["idle_s"]]
         gain = column(waits, "iops") / base
-        ax.plot(column(waits, "idle_s"), gain, marker, color=color, label=label, markersize=7)
+        ax.plot(column(waits, "idle_s") / active_s, gain, marker, color=color, label=label, markersize=7)
     ax.set(xlabel="idle time / active time of each access", ylabel="IOPS / IOPS without idle time")
     ax.set(xlim=(0, 10.5), ylim=(0, fresh / steady + 0.7))
     ax.legend(loc="center right")
@@ -398,7 +400,8 @@ PLOTS = (
 def main() -> None:
     with mpl.rc_context(STYLE):
         for plot in PLOTS:
-            plot()
+            if not sys.argv[1:] or plot.__name__.replace("_", "-") in sys.argv[1:]:
+                plot()
 
 
 if __name__ == "__main__":

@@ -58,6 +58,27 @@ def tools_at(folder: Path, **state: Any) -> Path:
     return folder
 
 
+def again(drive: Drive, name: str, **texts: str) -> BlockDevice:
+    """Another disk of the machine that says of itself what `drive` does, but for `texts` (sysfs attributes): a twin;
+    for an NVMe drive, where `name` is one of its controller's, a further namespace."""
+    device = drive.device
+    disk = device.folder
+    if drive.device.name.startswith("nvme0n") and name.startswith("nvme0n"):
+        other = disk.with_name(name)
+        shutil.copytree(disk, other, symlinks=True)
+    else:
+        place = device.roots.sys / f"devices/twin/{name}/block/{name}"
+        shutil.copytree(disk, place, symlinks=True, ignore=shutil.ignore_patterns("device"))
+        shutil.copytree((disk / "device").resolve(), place / "device", ignore=shutil.ignore_patterns("block"))
+        other = place
+    for attribute, text in {"dev": "259:9", **texts}.items():
+        (other / attribute).write_text(f"{text}\n")
+    (device.roots.sys / "class/block" / name).symlink_to(other)
+    (device.roots.dev / name).touch()
+    path = str(device.roots.dev / name)
+    return BlockDevice(path, path, other, device.roots)
+
+
 def made_up(folder: Path, kind: str, data: str | None = None, **state: Any) -> Drive:
     """A drive of the kind. `data`: a block device of the test that holds its data. Its tools are in folder/tools."""
     roots = Roots(folder / "sys", folder / "proc", folder / "dev", folder / "run", folder / "etc")
@@ -80,7 +101,11 @@ def made_up(folder: Path, kind: str, data: str | None = None, **state: Any) -> D
         texts |= {"device/scsi_disk/0:0:0:0/cache_type": "write back", "device/scsi_disk/0:0:0:0/protection_type": "0"}
     for name, text in texts.items():
         (disk / name).write_text(f"{text}\n")
-    (roots.dev).mkdir()
+    roots.dev.mkdir()
+    for node in (disk.name, *([owner.name] if kind == "nvme" else [])):
+        (roots.dev / node).touch()
+    (roots.proc / "sys/kernel/random").mkdir(parents=True)
+    (roots.proc / "sys/kernel/random/boot_id").write_text("this-boot\n")
     path = data or str(roots.dev / disk.name)
     return Drive(BlockDevice(path, path, disk, roots), tools_at(folder / "tools", **state))
 
@@ -94,7 +119,7 @@ def start(drive: Drive, code: str) -> subprocess.Popen[bytes]:
         "from flashgauge.rig import identify, keeper, purge, writecache\n"
         "from flashgauge.rig.identify import BlockDevice, Roots\n"
         f"device = BlockDevice({device.path!r}, {device.path!r}, Path({str(device.folder)!r}), Roots({roots}))\n"
-        "kept = keeper.Keeper(device, identify.identity(device))\n"
+        "kept = keeper.Keeper(device)\n"
         f"{code}\n"
     )
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)

@@ -6,7 +6,7 @@ sg3_utils 1.46, as recorded on QEMU's drives; sanitize, security and format prog
 tools' sources print them. No drive was met for those.
 
     state["fail"]    {"nvme format": [exit code, "what it says on standard error"]}, looked for at the words' beginning
-    state["hang"]    {"hdparm --security-erase": seconds}
+    state["hang"]    {"hdparm --security-erase": seconds}; None: until there is a file `released` beside it
     state["image"]   the file that an erase fills with state["fill"] (a byte); None erases nothing
     state["looks"]   how often a sanitize or format is still under way when it is asked for
 """
@@ -112,6 +112,7 @@ def identify_words():
     words[85] = 1 << 5 if state["cache"] else 0
     words[89], words[90] = state.get("erase_times", [0, 0])
     words[128] = state.get("word128", 0) | (1 << 1 if state.get("password") else 0)
+    words[128] |= 1 << 2 if state.get("locked") else 0
     return words
 
 
@@ -165,7 +166,13 @@ def hdparm():
         erase()
         state["password"] = None
         end(0, said + issuing.format("SECURITY_ERASE", password))
+    if "--security-unlock" in ARGUMENTS:
+        if password == state["password"]:
+            state["locked"] = False
+        end(0, said + issuing.format("SECURITY_UNLOCK", password), "" if password == state["password"] else broken)
     if "--security-disable" in ARGUMENTS:
+        if state.get("locked"):  # ACS-4: aborted until it is unlocked
+            end(0, said, broken)
         if state.get("disables_after", 0) > 0:
             state["disables_after"] -= 1
             end(0, said, broken)
@@ -231,7 +238,11 @@ for beginning, seconds in state.get("hang", {}).items():
     if beginning in TEXT:
         with open(f"{HERE}/hanging", "w") as mark:
             mark.write(str(os.getpid()))
-        time.sleep(seconds)
+        if seconds is None:
+            while not os.path.exists(f"{HERE}/released"):
+                time.sleep(0.02)
+        else:
+            time.sleep(seconds)
         state = load()
 for beginning, (code, said) in state.get("fail", {}).items():
     if TEXT.startswith(beginning):

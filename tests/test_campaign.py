@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from conftest import PATIENCE_S, Cli, one_line, run_cli, run_json, start_cli
 from flashgauge.campaign import (
     Campaign,
+    check_same,
     create,
     named_tests,
     put_aside,
@@ -24,10 +26,12 @@ from flashgauge.campaign import (
     settings_for,
     unfinished,
 )
+from flashgauge.cli import campaign as commands
 from flashgauge.disclosure import Kind
 from flashgauge.execute import RequestError, RunRequest
 from flashgauge.report.campaign import build_campaign
-from flashgauge.runfolder import RunFolderError, now_text
+from flashgauge.rig.identify import Identity
+from flashgauge.runfolder import DutInfo, RunFolderError, now_text
 from flashgauge.spec.registry import TESTS
 
 DRIVE = "sim:sata-enterprise?capacity=1GB"
@@ -271,6 +275,42 @@ def test_another_drive_or_other_settings_are_another_campaign(
     report = build_campaign(folder)
     assert [item.kind for item in report.disclosures][:1] == [Kind.MIXED_DEVICES]
     assert not report.valid
+
+
+@pytest.mark.parametrize("state", ["complete", "interrupted"])
+def test_resume_does_not_take_another_namespace_for_the_drive(
+    tmp_path: Path, finished: tuple[Path, list[dict[str, Any]]], state: str
+) -> None:
+    """Model, serial, firmware and size are the same; the identifier is not."""
+    folder = tmp_path / "set"
+    shutil.copytree(finished[0], folder)
+    (folder / "lat").rename(folder / "gone")
+    asked = read_campaign(folder)
+    run = run_json(folder / "tp")
+    here = Identity("S1", "eui.01", 10**9, "259:0", "7")
+    run |= {"state": state, "device_description": {"identity": asdict(here)}}
+    (folder / "tp" / "run.json").write_text(json.dumps(run))
+    dut = DutInfo(**run["dut"])
+    check_same(asked, folder, dut, here)
+    check_same(asked, folder, dut, replace(here, major_minor="259:4", diskseq="9"))  # of another boot
+    with pytest.raises(RequestError, match=r"tp is of another drive \(wwid eui\.01 there, eui\.02 here\)"):
+        check_same(asked, folder, dut, replace(here, wwid="eui.02"))
+
+
+def test_each_test_of_a_campaign_is_told_what_the_device_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that one which comes to another drive's name is not overwritten by the second test."""
+    identity = Identity("S1", "eui.01", 10**9, "259:0", "7")
+    told: list[RunRequest] = []
+    monkeypatch.setattr(commands, "survey", lambda *_: (DutInfo(DRIVE, "simulated"), identity))
+    monkeypatch.setattr(commands, "conduct", lambda request, *_: told.append(request))
+    monkeypatch.setattr(commands, "_finish", lambda *_: None)
+    asked = Campaign(("tp", "lat"), RunRequest("", DRIVE, consent="S1"), now_text())
+    commands.run_campaign(asked, tmp_path / "set", commands.How(1, True))
+    assert [(request.test, request.consent, request.seen) for request in told] == [
+        ("tp", "S1", identity),
+        ("lat", "S1", identity),
+    ]
+    assert "seen" not in {name for name, value in asked.to_json()["request"].items() if value is not None}
 
 
 def test_reports_that_were_cut_off_are_made_up_for(

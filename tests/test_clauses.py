@@ -41,7 +41,15 @@ WRITTEN = ROOT / "python/flashgauge/spec" / TESTS_FILE
 REGENERATE = f"clause_tests.json is not up to date: run .venv/bin/python {Path(__file__).relative_to(ROOT)}"
 MOST_ROWS = 52
 # Kinds of disclosure that concern the result as a whole: no clause of sections 3 to 14 asks for the contrary.
-WHOLE = {Kind.SIMULATED, Kind.NOT_DEVICE_LEVEL, Kind.MIXED_DEVICES, Kind.FAULTS_INJECTED, Kind.THERMAL_THROTTLING}
+WHOLE = {
+    Kind.SIMULATED,
+    Kind.NOT_DEVICE_LEVEL,
+    Kind.MIXED_DEVICES,
+    Kind.FAULTS_INJECTED,
+    Kind.THERMAL_THROTTLING,
+    Kind.DRIVE_HEALTH,
+    Kind.HOST_LIMITED,
+}
 
 
 # The marks: which test covers which clause

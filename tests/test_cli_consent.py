@@ -229,3 +229,46 @@ def test_a_member_signature_takes_a_flag_of_its_own(disk: str, tmp_path: Path) -
     run = run_json(tmp_path / "run")
     assert run["consent_signatures"] is True
     assert run["device_description"]["member_signatures"] == [f"{Path(disk).name}: LVM"]
+
+
+def test_a_file_with_contents_is_asked_about_by_its_name(tmp_path: Path) -> None:
+    file = filled(tmp_path / "precious.img", 32 * MIB)
+    target = f"file:{file}"
+    with at_a_terminal(tmp_path, *TEST, target) as terminal:
+        asked = terminal.read_until(QUESTION)
+        assert "ALL DATA ON THIS DEVICE WILL BE DESTROYED" in asked
+        assert f"{target} ({32 * MIB} bytes, a file with contents)" in asked
+        terminal.type("yes\n")
+        code, after = terminal.rest()
+    assert (code, "'yes' is not its name; nothing was written" in after) == (2, True)
+    assert not (tmp_path / "run").exists()
+    with at_a_terminal(tmp_path, *TEST, target) as terminal:
+        terminal.read_until("Type its name to go on")
+        terminal.type("precious.img\n")
+        code, after = terminal.rest()
+    assert code == 0, after
+
+
+def test_a_file_that_is_replaced_at_the_question_is_not_written(tmp_path: Path) -> None:
+    file = filled(tmp_path / "precious.img", 32 * MIB)
+    with at_a_terminal(tmp_path, *TEST, f"file:{file}") as terminal:
+        terminal.read_until(QUESTION)
+        other = filled(tmp_path / "other.img", 32 * MIB)
+        contents = other.read_bytes()
+        other.replace(file)
+        terminal.type("precious.img\n")
+        code, after = terminal.rest()
+    assert (code, "replaced since it was asked about" in after) == (2, True)
+    assert file.read_bytes() == contents
+
+
+def test_several_tests_on_a_file_take_its_name_too(tmp_path: Path) -> None:
+    line = one_line(run_cli(tmp_path, "run", "iops", "tp", "file:/tmp/none.img?size=64MiB", "--out", "set"), 2)
+    assert "each test destroys what the one before it left; add --consent none.img" in line
+    with at_a_terminal(
+        tmp_path, "run", "iops", "tp", f"file:{tmp_path}/new.img?size=64MiB", "--out", "set"
+    ) as terminal:
+        terminal.read_until("Type its name to go on")
+        terminal.type("no\n")
+        assert terminal.rest()[0] == 2
+    assert not (tmp_path / "set").exists()

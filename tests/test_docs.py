@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from statistics import median
+from types import ModuleType
 
 import pytest
 
 from flashgauge._core import preset_names, preset_text
+from flashgauge.rig import purge
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -59,6 +63,43 @@ def test_plots_are_of_the_data_beside_them() -> None:
     assert {path.name for path in folder.glob("*.svg") if f"simulated-drive/{path.name}" not in document} == set()
 
 
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_of_the_data_beside_them() -> None:
+    made = tables()
+    document = (ROOT / "docs" / "simulated-drive.md").read_text()
+    assert set(re.findall(r"<!-- table: ([\w-]+) -->", document)) == set(made.TABLES) - {"theory"}
+    assert made.rendered(document) == document
+
+
+def test_presets_are_as_near_to_published_figures_as_the_document_says() -> None:
+    """Fitted rates within 15 %; the matrices within 8 % at the median, 50 of 56 cells within 20 %, none off by 1.6."""
+    made = tables()
+    for preset, row in made.ROWS.items():
+        ours, theirs = made.rates(preset), made.published(row)
+        assert {metric: ours[metric] for metric in made.FITTED} == pytest.approx(
+            {metric: theirs[metric] for metric in made.FITTED}, rel=0.15
+        ), preset
+    for preset in ("sata-enterprise", "nvme-enterprise"):
+        rows = made.rows_of(f"{preset}-iops")
+        ratios = [float(row["simulated_iops"]) / float(row["published_iops"]) for row in rows]
+        assert len(ratios) == 56
+        assert median(abs(ratio - 1) for ratio in ratios) <= 0.08
+        assert sum(0.8 <= ratio <= 1.2 for ratio in ratios) >= 50
+        assert 1 / 1.6 < min(ratios) <= max(ratios) < 1.6
+    # Single writes: enterprise drives below 1 ms, a superblock at a time hundreds of them.
+    for preset in made.ROWS:
+        most_ms = made.rates(preset)["lat_rnd4k_w_max_ms"]
+        assert (100 < most_ms < 1000) if "client" in preset else most_ms < 1, preset
+
+
 @pytest.mark.parametrize("name", preset_names())
 def test_every_number_of_a_preset_is_explained(name: str) -> None:
     """A number without a source is a guess; texts and switches speak for themselves."""
@@ -70,3 +111,51 @@ def test_every_number_of_a_preset_is_explained(name: str) -> None:
     explained = preset_text(name).count("#")
     assert explained >= 10
     assert len(bare) <= 8, bare
+
+
+def test_the_tests_that_the_table_of_drives_names_exist_and_are_in_the_file_named() -> None:
+    named = _tests_named(ROOT / "docs/drives.md")
+    assert len(named) > 100
+    missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text_of(file)]
+    assert not missing
+
+
+def test_every_test_of_the_emulated_machine_is_in_the_table() -> None:
+    named = set(_tests_named(ROOT / "docs/drives.md"))
+    files = sorted((ROOT / "tests/machine").glob("test_*.py"))
+    there_are = {
+        (f"machine/{file.stem}", test)
+        for file in files
+        for test in re.findall(r"^def (test_\w+)\(", file.read_text(), re.MULTILINE)
+    }
+    assert len(files) >= 7
+    assert there_are - named == set()
+
+
+def test_every_purge_method_and_every_fact_that_refuses_has_a_row() -> None:
+    """A row of the methods' table; and for what is refused, a test that each fact alone does, by name."""
+    document = (ROOT / "docs/drives.md").read_text()
+    rows = set(re.findall(r"^\| `([a-z-]+)` \|", document, re.MULTILINE))
+    assert {method.name for method in purge.METHODS} <= rows
+    assert "test_each_fact_alone_refuses" in document
+    assert "test_each_method_purges_and_is_verified" in document
+
+
+def _text_of(file: str) -> str:
+    path = ROOT / "tests" / f"{file}.py"
+    return path.read_text() if path.exists() else ""
+
+
+def _tests_named(document: Path) -> list[tuple[str, str]]:
+    """(file, test) of all rows of its tables: FILE::test, ::test (of the file named last) or FILE: test, test."""
+    found = []
+    for line in document.read_text().splitlines():
+        if not line.startswith("|"):
+            file = ""
+            continue
+        for word in re.findall(r"(?:machine/)?test_\w+", line):
+            if (ROOT / "tests" / f"{word}.py").exists():
+                file = word
+            else:
+                found.append((file, word))
+    return found

@@ -122,13 +122,6 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str | None]] = {
         "echo none > /sys/block/nvme0n1/queue/scheduler",
         "5.3",
     ),
-    "merging": (
-        {f"{QUEUE}/nomerges": "0"},
-        "merging",
-        "the block layer merges sequential I/Os, the device gets larger ones than the test asks for (nomerges 0)",
-        "echo 2 > /sys/block/nvme0n1/queue/nomerges",
-        "6 item 8",
-    ),
     "write throttling": (
         {f"{QUEUE}/wbt_lat_usec": "2000"},
         "write throttling",
@@ -181,8 +174,19 @@ def test_each_finding_has_its_cure(host: Host, case: str) -> None:
     assert hostchecks.disclosures(checks.values()) == expected
 
 
+def test_only_a_scheduler_merges(host: Host) -> None:
+    host.write(f"{QUEUE}/nomerges", "0\n")
+    assert not host.checks()["merging"].advice
+    host.write(f"{QUEUE}/scheduler", "none [mq-deadline] kyber\n")
+    check = host.checks()["merging"]
+    assert check.found == "the I/O scheduler may merge sequential I/Os, the device then gets larger ones (nomerges 0)"
+    assert "echo 2 > /sys/block/nvme0n1/queue/nomerges" in check.advice
+    assert check.clause == "6 item 8"
+
+
 def test_merging_does_not_matter_to_random_ios(host: Host) -> None:
     host.write(f"{QUEUE}/nomerges", "0\n")
+    host.write(f"{QUEUE}/scheduler", "none [mq-deadline] kyber\n")
     assert "merging" not in host.checks(sequential=False)
 
 
@@ -319,10 +323,13 @@ def test_a_run_records_and_shows_what_was_found(tmp_path: Path, loop_device: str
 
 
 def test_doctor_ends_with_1_when_something_is_found(cli: Cli, loop_device: str) -> None:
-    with queue_setting(loop_device, "nomerges", "0") as setting:
+    with (
+        queue_setting(loop_device, "scheduler", "mq-deadline"),
+        queue_setting(loop_device, "nomerges", "0") as setting,
+    ):
         shown = cli("doctor", loop_device)
         assert shown.returncode == 1, shown.stdout
-        assert re.search(r"^do +merging +the block layer merges sequential I/Os", shown.stdout, re.M)
+        assert re.search(r"^do +merging +the I/O scheduler may merge sequential I/Os", shown.stdout, re.M)
         assert f"echo 2 > {setting}" in shown.stdout
         facts = json.loads(cli("doctor", loop_device, "--json").stdout)
         advised = {check["name"] for check in facts["checks"] if check["advice"]}

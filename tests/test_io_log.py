@@ -85,6 +85,21 @@ def test_queue_depth_by_the_log_is_the_one_asked_for(tmp_path: Path) -> None:
     assert while_issuing.sort("at")["change"].cum_sum().min() == 14
 
 
+def test_an_open_loop_has_its_schedule_in_the_log(tmp_path: Path) -> None:
+    """I/Os are due evenly, whatever the device does, and are issued then or later."""
+    stimulus = Stimulus("random", ((4096, 1),), 100, 1, 2, rate_iops=10_000)
+    with closing(simulated()) as session:
+        writer = IoLogWriter(session.log_ios(), tmp_path / "io-log")
+        raw = run_step(session, stimulus, Stop(ios=1009))
+    writer.finish()
+    log = read_io_log(tmp_path).collect().sort("intended_ns")
+    assert log.height == 1009
+    assert log["intended_ns"].diff().drop_nulls().unique().to_list() == [100_000]
+    assert (log["submitted_ns"] >= log["intended_ns"]).all()
+    latency = log["completed_ns"] - log["intended_ns"]
+    assert latency.sum() == raw["read"]["latency_sum_ns"], "from when it was due"
+
+
 def test_failed_ios_are_in_the_log(tmp_path: Path) -> None:
     with closing(simulated(fault_read_error_rate=0.01)) as session:
         run_step(session, Stimulus("sequential", ((1 << 20, 1),), 0, 1, 8), Stop(bytes=GIB))

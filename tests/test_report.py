@@ -333,7 +333,7 @@ def test_torn_journal(cut: tuple[Path, Truth, Report], tmp_path: Path, whole_lin
         assert any("Only round 1" in note for note in report.section("plot-7-3").notes)
         assert not report.section("plot-7-2-1").items
     else:
-        assert [section.id for section in report.sections] == ["compliance", "run-details"]
+        assert [section.id for section in report.sections] == ["conditions", "compliance", "run-details"]
         write_pdf(report, tmp_path / "report.pdf")
         text = pypdf.PdfReader(tmp_path / "report.pdf").pages[0].extract_text()
         assert "Too little was measured" in text
@@ -500,6 +500,7 @@ def test_exported_data(good: tuple[Path, Truth, Report], tmp_path: Path) -> None
         "reason",
     }
     units |= {"number", "count", "depth"}  # of a label
+    units |= {"interrupts", "errors", "transitions"}  # counted of host and drive
     assert {name.rsplit("_", 1)[-1] for name in frame.columns} <= units
     intervals = pl.read_parquet(files[1])
     assert intervals.height == 4 * len(truth.labels)

@@ -11,7 +11,6 @@ from flashgauge.rig import identify
 from flashgauge.rig.block import describe, usable_bytes
 from flashgauge.rig.host import host_info
 from flashgauge.rig.identify import BlockDevice, Roots
-from flashgauge.rig.telemetry import HostTelemetry, temperature_source
 
 
 def roots_in(root: Path) -> Roots:
@@ -153,6 +152,11 @@ def test_virtio_disk_stands_for_something_else(tmp_path: Path) -> None:
     assert identify.stands_for(device) == "whatever the hypervisor keeps behind it"
 
 
+def test_scsi_debug_is_no_drive(tmp_path: Path) -> None:
+    device = block(tmp_path, "sys/devices/pseudo_0/adapter0/host4/target4:0:0/4:0:0:0/block/sdc", "../..")
+    assert identify.stands_for(device) == "memory (scsi_debug)"
+
+
 @pytest.mark.parametrize("name", ["loop0", "zram1", "ram0", "dm-3", "md127", "nbd0", "bcache0", "unheard0"])
 def test_virtual_devices_stand_for_something_else(tmp_path: Path, name: str) -> None:
     device = block(tmp_path, f"sys/devices/virtual/block/{name}", None, serial="")
@@ -210,43 +214,6 @@ def test_dangling_link_names_both_ends(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(TargetError, match=f"{tmp_path}/link -> {tmp_path}/gone: no such device"):
         identify.find_block(str(tmp_path / "link"))
-
-
-CPU_BEFORE = "cpu  100 0 50 1000 20 3 7 0 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0"
-CPU_AFTER = "cpu  150 0 70 1070 60 8 12 0 10 0\ncpu0 1 1 1 1 1 1 1 1 0 0"
-
-
-def test_telemetry_of_a_step(tmp_path: Path) -> None:
-    device = nvme(tmp_path)
-    write(tmp_path, {"proc/stat": CPU_BEFORE, f"{NVME}/hwmon2/temp1_input": "41850"})
-    telemetry = HostTelemetry(temperature_source(device), device.roots)
-    telemetry.begin()
-    write(tmp_path, {"proc/stat": CPU_AFTER})
-    usage = telemetry.end()
-    # 50 user + 20 system + 70 idle + 40 iowait + 5 irq + 5 softirq = 190 ticks; guest time is within user.
-    assert usage.cpu_system_percent == pytest.approx(100 * 30 / 190)
-    assert usage.cpu_iowait_percent == pytest.approx(100 * 40 / 190)
-    assert usage.temperature_c == pytest.approx(41.85)
-    assert usage.power_w is None
-
-
-@pytest.mark.parametrize("place", ["hwmon/hwmon1", "hwmon1"])
-def test_temperature_of_a_sata_drive(tmp_path: Path, place: str) -> None:
-    scsi = "sys/devices/pci0000:00/0000:00:17.0/ata3/host2/target2:0:0/2:0:0:0"
-    device = block(tmp_path, f"{scsi}/block/sda", "../..")
-    assert temperature_source(device) is None
-    write(tmp_path, {f"{scsi}/{place}/temp1_input": "33000"})
-    assert HostTelemetry(temperature_source(device), device.roots).end().temperature_c == 33.0
-
-
-@pytest.mark.parametrize("stat", [None, "cpu  1 2 3", CPU_BEFORE])
-def test_telemetry_without_a_source_or_a_tick_is_none(tmp_path: Path, stat: str | None) -> None:
-    if stat is not None:
-        write(tmp_path, {"proc/stat": stat})
-    telemetry = HostTelemetry(roots=roots_in(tmp_path))
-    telemetry.begin()
-    usage = telemetry.end()
-    assert set(vars(usage).values()) == {None}
 
 
 @pytest.mark.clause("5")

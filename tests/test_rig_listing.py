@@ -15,7 +15,7 @@ from rich.console import Console
 from blockdevices import MIB, filled
 from conftest import PATIENCE_S, Cli, one_line, start_cli
 from flashgauge.cli import devices as command
-from flashgauge.rig import listing, safety
+from flashgauge.rig import listing, records, safety
 from flashgauge.rig.listing import Listed, list_devices, list_one
 from trees import Tree
 
@@ -145,6 +145,54 @@ def test_a_drive_that_a_program_has_open_is_not_asked_its_temperature(tree: Tree
     sda = listed(tree)["sda"]
     assert sda.refusals[0].text == "open for writing (/dev/sda by process 77 flashgauge): stop that process first"
     assert sda.temperature_c is None
+
+
+def two_namespaces(tree: Tree) -> None:
+    for number in (1, 2):
+        tree.disk(f"nvme0n{number}", f"259:{number}", "N", "nvme/nvme0")
+        where = f"sys/devices/nvme/nvme0/nvme0n{number}"
+        folder = tree.roots.sys.parent / where / "device"
+        for file in folder.glob("*"):
+            file.unlink()
+        folder.rmdir()
+        folder.symlink_to("..")
+    tree.write("sys/devices/nvme/nvme0/serial", "N\n")
+    tree.write("sys/devices/nvme/nvme0/subsysnqn", "nqn.test\n")
+    tree.write("sys/devices/nvme/nvme0/hwmon2/temp1_input", "41000\n")
+
+
+def test_a_namespace_of_a_drive_under_test_is_not_touched(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command to it is one to the controller that is measured."""
+    two_namespaces(tree)
+    assert listed(tree)["nvme0n2"].temperature_c == 41.0
+    lock = records.RunLock(tree.device("nvme0n1"))
+    names = opened(monkeypatch)
+    other = listed(tree)["nvme0n2"]
+    lock.release()
+    assert (other.may_be_tested, other.temperature_c) == (False, None)
+    assert [refusal.kind for refusal in other.refusals] == ["under test"]
+    assert "nvme0n2" not in names
+
+
+def test_a_namespace_beside_one_that_is_open_for_writing_is_not_touched(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_namespaces(tree)
+    (tree.roots.proc / "77/fd").mkdir(parents=True)
+    (tree.roots.proc / "77/fd/9").symlink_to("/dev/nvme0n1")
+    tree.write("proc/77/fdinfo/9", "pos: 0\nflags: 02140002\n")
+    names = opened(monkeypatch)
+    other = listed(tree)["nvme0n2"]
+    assert (other.may_be_tested, other.temperature_c) == (None, None)
+    assert "the same drive is open for writing (/dev/nvme0n1 by process 77" in other.refusals[0].text
+    assert "nvme0n2" not in names
+
+
+def test_what_the_kernel_holds_is_not_read(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safety, "_busy", lambda device: True)
+    names = opened(monkeypatch)
+    assert [refusal.kind for refusal in listed(tree)["sda"].refusals] == ["claimed"]
+    assert "sda" not in names
 
 
 def test_a_drive_that_does_not_answer_holds_up_nobody(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:

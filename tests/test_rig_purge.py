@@ -20,8 +20,9 @@ import pytest
 from blockdevices import MIB, filled, loop_on
 from drives import Drive, made_up, start, wait_for
 from flashgauge._core import DeviceError, TargetError
+from flashgauge.cli import devices
 from flashgauge.disclosure import Kind
-from flashgauge.rig import identify, keeper, listing, purge, purge_method, tools
+from flashgauge.rig import keeper, listing, purge, purge_method, purge_verify, records, tools
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
@@ -86,7 +87,7 @@ def capable(make: Make, data: tuple[str, str], method: str, **state: Any) -> Dri
 
 
 def purged(device: BlockDevice, method: str = "auto", tell: Callable[[str], None] = print) -> Prepared:
-    kept = Keeper(device, identify.identity(device))
+    kept = Keeper(device)
     try:
         return purge.run(purge.choose(device, method), device, lambda: None, kept, tell)
     finally:
@@ -107,7 +108,7 @@ def test_each_method_purges_and_is_verified(make: Make, data: tuple[str, str], m
     assert Path(data[0]).read_bytes() == bytes(SIZE)
     assert any(text.startswith(method) for text in told)
     assert drive.state.get("password") is None
-    assert keeper.records() == []
+    assert records.all_records() == []
 
 
 @pytest.mark.clause("3.2")
@@ -190,7 +191,8 @@ def test_a_drive_whose_last_sanitize_failed_gets_a_new_one(make: Make, data: tup
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flashgauge.rig.purge_ata.until_done", cured)
         prepared = purged(drive.device, "ata-sanitize")
-    assert "no samples, since the drive took no writes before" in prepared.state
+    assert "not verified: the drive took no writes before it" in prepared.state
+    assert [(item.kind, item.clause) for item in prepared.disclosures] == [(Kind.PURGE_NOT_VERIFIED, "3.2")]
     assert "Completed Without Error" in prepared.state
 
 
@@ -274,6 +276,38 @@ def test_one_device_listed_is_asked_for_its_methods(make: Make, monkeypatch: pyt
     assert listed.purge_methods_complete
 
 
+@pytest.mark.parametrize(("kind", "state", "said"), [("nvme", {"cache": 0}, "off"), ("ata", {"cache": 1}, "on")])
+def test_one_device_listed_is_asked_for_its_cache(
+    make: Make, monkeypatch: pytest.MonkeyPatch, kind: str, state: dict[str, Any], said: str
+) -> None:
+    drive = make(kind, **state)
+    monkeypatch.setattr(listing, "_ask_all", lambda *_: {drive.device.name: ((), None)})
+    (listed,) = listing.list_one(drive.device).devices
+    assert (listed.drive_write_cache, listed.write_cache) == (said, "write back")
+    assert devices._cache_text(listed) == f"{said} (read from the drive); write back (the kernel's word)"
+
+
+@pytest.mark.clause("3.2")
+@pytest.mark.parametrize(("unreadable", "verified"), [(64, False), (60, True)])
+def test_a_drive_that_cannot_be_read_after_it_is_not_called_purged(
+    make: Make, data: tuple[str, str], monkeypatch: pytest.MonkeyPatch, unreadable: int, verified: bool
+) -> None:
+    """After a cryptographic erase places may be unreadable; all of them would be so on a dead drive too."""
+    drive = capable(make, data, "nvme-format-crypto")
+    real, calls = purge_verify._state, iter(range(64))
+    monkeypatch.setattr(
+        purge_verify, "_state", lambda *given: "unreadable" if next(calls) < unreadable else real(*given)
+    )
+    prepared = purged(drive.device, "nvme-format-crypto")
+    if verified:
+        assert "verified: the old data is gone from 4 of 64 samples (60 unreadable, 4 zeros)" in prepared.state
+        assert prepared.disclosures == ()
+        return
+    assert "not verified: none of 64 samples can be read" in prepared.state
+    (found,) = prepared.disclosures
+    assert (found.kind, found.clause) == (Kind.PURGE_NOT_VERIFIED, "3.2")
+
+
 def test_a_missing_tool_names_its_package(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drive = make("nvme")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -353,18 +387,22 @@ class TestSecurityErase:
         drive = capable(make, data, "ata-security-erase", ends_in="failure", disables_after=10**6)
         monkeypatch.setattr("flashgauge.rig.purge_ata.UNKNOWN_LIMIT_S", 0.5)
         drive.set(erase_times=[0, 0])
-        kept = Keeper(drive.device, identify.identity(drive.device))
-        command = f"hdparm --user-master u --security-disable flashgauge {drive.device.roots.dev}/sda"
+        kept = Keeper(drive.device)
+        commands = [
+            f"hdparm --user-master u --security-{what} flashgauge {drive.device.roots.dev}/sda"
+            for what in ("unlock", "disable")
+        ]
+        command = " && ".join(commands)
         with pytest.raises(DeviceError, match=f"its password is still set .*: {command}$"):
             purge.run(purge.choose(drive.device), drive.device, lambda: None, kept, print)
         assert command in str(kept.release()), "the guardian has tried too"
-        (record,) = keeper.records()
-        assert keeper.read_record(record).password  # type: ignore[union-attr]
+        (record,) = records.all_records()
+        assert records.read_record(record).password  # type: ignore[union-attr]
         # The next run on the drive cures it.
         drive.set(disables_after=0)
-        done = keeper.overdue(drive.device, identify.identity(drive.device))
+        done = keeper.overdue(drive.device)
         assert done == "the temporary ATA password was cleared"
-        assert (drive.state["password"], keeper.records()) == (None, [])
+        assert (drive.state["password"], records.all_records()) == (None, [])
 
     def test_a_drive_that_takes_no_password_is_not_erased(self, make: Make, data: tuple[str, str]) -> None:
         drive = capable(make, data, "ata-security-erase", refuses_password=True)
@@ -397,4 +435,4 @@ class TestSecurityErase:
         process.kill()
         process.wait()
         wait_for(lambda: drive.state["password"] is None)
-        wait_for(lambda: keeper.records() == [])
+        wait_for(lambda: records.all_records() == [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -187,6 +188,44 @@ def test_process_with_the_disk_open_for_writing_is_refused(tree: Tree, flags: st
         safety.clear(tree.device(), "/dev/sda", "S-1", MIB)
 
 
+@pytest.mark.parametrize(("file_system", "refused"), [("tmpfs", True), ("nfs4", False)])
+def test_a_disk_open_for_writing_by_another_node_of_it_is_refused(
+    tree: Tree, tmp_path: Path, file_system: str, refused: bool
+) -> None:
+    """In a container, the same disk has another name. A network file system is not asked: that may hang."""
+    node = tmp_path / "xvdz"
+    try:
+        os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(8, 1))
+    except PermissionError:
+        pytest.skip("device nodes cannot be made here")
+    tree.write("proc/4711/comm", "qemu-system-x86\n")
+    tree.write("proc/4711/fdinfo/9", "pos:\t0\nflags:\t0100002\nmnt_id:\t77\n")
+    tree.write("proc/4711/mountinfo", f"77 1 0:5 / {tmp_path} rw - {file_system} none rw\n")
+    (tree.roots.proc / "4711/fd").mkdir()
+    (tree.roots.proc / "4711/fd/9").symlink_to(node)
+    if refused:
+        for name in ("sda", "sda1"):
+            assert f"open for writing ({node} by process 4711 qemu-system-x86)" in tree.refusal(name)
+        safety.clear(second_disk(tree), "target", "S-3", MIB)
+    else:
+        safety.clear(tree.device(), "target", "S-1", MIB)
+
+
+def second_disk(tree: Tree) -> identify.BlockDevice:
+    """A disk that nobody has open."""
+    tree.disk("sdd", "8:48", "S-3")
+    return tree.device("sdd")
+
+
+def test_what_it_was_at_consent_is_what_it_has_to_be(tree: Tree) -> None:
+    """Another drive with the same serial: a namespace, or a twin."""
+    seen = identify.identity(tree.device())
+    safety.clear(tree.device(), "target", "S-1", MIB, seen=seen)
+    tree.write("sys/devices/pci0000:00/ata1/block/sda/device/wwid", "naa.5\n")
+    with pytest.raises(DeviceError, match=r"not the device consented to .*wwid was None, is naa\.5"):
+        safety.clear(tree.device(), "target", "S-1", MIB, seen=seen)
+
+
 @pytest.mark.parametrize("name", ["sda", "sda1"])
 def test_read_only_disk_is_refused(tree: Tree, name: str) -> None:
     tree.write("sys/devices/pci0000:00/ata1/block/sda/ro", "1\n")
@@ -286,6 +325,7 @@ FIELDS: dict[str, tuple[str, ...] | bool | int | Refusal] = {
     "claimed": True,
     "size_bytes": 0,
     "unwatched": True,
+    "measured": True,
     "unreadable": Refusal("permission", "no permission"),
 }
 

@@ -17,7 +17,7 @@ import pytest
 from drives import Drive, made_up, start, wait_for
 from flashgauge._core import DeviceError
 from flashgauge.disclosure import Kind
-from flashgauge.rig import identify, keeper, tools, writecache
+from flashgauge.rig import identify, keeper, records, tools, writecache
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice, Roots
 from flashgauge.rig.keeper import Keeper
@@ -38,7 +38,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 def keeper_of(drive: Drive) -> Keeper:
-    return Keeper(drive.device, identify.identity(drive.device))
+    return Keeper(drive.device)
 
 
 def view(drive: Drive) -> str | None:
@@ -58,14 +58,14 @@ def test_the_cache_is_switched_read_back_and_put_back(make: Make, kind: str, ask
     now, before = ("enabled", "disabled") if asked else ("disabled", "enabled")
     assert prepared.state.startswith(f"{now} (read back from the drive; {before} before the run, and again after it")
     assert prepared.disclosures == ()
-    (file,) = keeper.records()
+    (file,) = records.all_records()
     assert keeper.left_over() == [], "its run is under way"
-    record = keeper.read_record(file)
+    record = records.read_record(file)
     assert record is not None
     assert (record.write_cache, record.serial) == (not asked, identify.serial(drive.device))
     assert kept.release() is None
     assert drive.state["cache"] == int(not asked)
-    assert keeper.records() == []
+    assert records.all_records() == []
     assert len(drive.calls(SET[kind])) == 2, "set once, put back once"
     assert not drive.calls("--save")
 
@@ -77,7 +77,7 @@ def test_a_cache_as_asked_is_left_alone(make: Make, kind: str) -> None:
     kept = keeper_of(drive)
     prepared = writecache.set_cache(drive.device, True, kept.note_cache)
     assert prepared == Prepared("enabled (read back from the drive; as found)")
-    assert (drive.calls(SET[kind]), keeper.records(), kept.release()) == ([], [], None)
+    assert (drive.calls(SET[kind]), records.all_records(), kept.release()) == ([], [], None)
 
 
 @pytest.mark.clause("3.7")
@@ -245,7 +245,7 @@ def test_after_kill_9_the_guardian_puts_the_cache_back(make: Make, kind: str) ->
     process.kill()
     process.wait()
     wait_for(lambda: drive.state["cache"] == 1)
-    wait_for(lambda: keeper.records() == [])
+    wait_for(lambda: records.all_records() == [])
 
 
 @pytest.mark.clause("3.7")
@@ -292,16 +292,16 @@ def test_what_a_crash_of_the_machine_has_left_is_put_back_by_the_next_run(make: 
     identity = identify.identity(drive.device)
     device = drive.device
     roots = {name: str(path) for name, path in vars(device.roots).items()}
-    record = keeper.Record(
+    record = records.Record(
         device.path, identity.serial, identity.wwid, "before the crash", True, "write back", roots=roots
     )
-    keeper.write_record(keeper.record_file(identity), record)
+    records.write_record(records.record_file(drive.device), record)
     (told,) = keeper.left_over()
     assert "left with its write cache changed by a run that ended with its machine" in told
-    assert keeper.overdue(device, identity) == "the write cache was enabled again"
+    assert keeper.overdue(device) == "the write cache was enabled again"
     assert keeper.left_over() == []
-    assert (drive.state["cache"], keeper.records()) == (1, [])
-    assert keeper.overdue(device, identity) is None, "once"
+    assert (drive.state["cache"], records.all_records()) == (1, [])
+    assert keeper.overdue(device) is None, "once"
 
 
 def test_a_guardian_at_work_is_waited_for(make: Make) -> None:
@@ -312,7 +312,7 @@ def test_a_guardian_at_work_is_waited_for(make: Make) -> None:
     drive.set(hang={"nvme set-feature": 1.5})
     process.kill()
     process.wait()
-    keeper.overdue(drive.device, identify.identity(drive.device))
+    keeper.overdue(drive.device)
     assert drive.state["cache"] == 1
     assert len(drive.calls("nvme set-feature")) == 2, "the guardian's, and nobody else's"
 
@@ -323,7 +323,7 @@ def test_a_drive_that_cannot_be_put_back_is_told(make: Make) -> None:
     writecache.set_cache(drive.device, False, kept.note_cache)
     drive.set(obeys=False)
     assert "its write cache cannot be put back; power-cycle it" in str(kept.release())
-    (file,) = keeper.records()
+    (file,) = records.all_records()
     assert "power-cycle it" in str(json.loads(file.read_text())["error"])
 
 
@@ -333,7 +333,7 @@ def test_a_drive_that_is_gone_keeps_its_record(make: Make) -> None:
     writecache.set_cache(drive.device, False, kept.note_cache)
     (drive.device.roots.sys / "class/block" / drive.device.name).unlink()
     assert kept.release() is None, "its run has failed for that already"
-    (file,) = keeper.records()
+    (file,) = records.all_records()
     reason = str(json.loads(file.read_text())["error"])
     assert "is gone, and was not put back; a power cycle resets its write cache" in reason
 
@@ -349,8 +349,7 @@ def test_no_change_without_a_record(make: Make, monkeypatch: pytest.MonkeyPatch,
 
 def test_a_record_that_cannot_be_read_is_one_line(make: Make) -> None:
     drive = make("nvme")
-    identity = identify.identity(drive.device)
-    file = keeper.record_file(identity)
+    file = records.record_file(drive.device)
     file.write_text("{")
     with pytest.raises(DeviceError, match="put the drive in order, remove it"):
-        keeper.overdue(drive.device, identity)
+        keeper.overdue(drive.device)

@@ -87,10 +87,14 @@ def test_wsat_falls_from_fresh_to_a_plateau(tmp_path: Path) -> None:
 
 @pytest.mark.clause("11.2.4")
 def test_hir_is_flat_where_nothing_is_collected_in_idle_time(tmp_path: Path) -> None:
-    replayed = conducted(tmp_path / "run", "hir", HIR)
-    for wait_s in (0.5, 1.0, 2.5, 5.0):
+    # Bursts of 0.5 s would gain 1.5 % from the write buffer alone, which is empty after idle time.
+    times = {"access_s": "2.5", "waits_s": "2.5, 5, 12.5, 25", "wait_accesses": "10", "baseline_accesses": "10"}
+    # 250 s at the steady rate write the drive 34 times.
+    replayed = conducted(tmp_path / "run", "hir", {**HIR, "round_spacing_minutes": "50", **times})
+    for wait_s in (2.5, 5.0, 12.5, 25.0):
         gain = mean(iops_of(replayed, wait_purpose(wait_s))) / mean(iops_of(replayed, baseline_purpose(wait_s)))
-        assert gain == pytest.approx(1.0, abs=0.03), wait_s
+        print("gain:", wait_s, gain)
+        assert gain == pytest.approx(1.0, abs=0.02), wait_s
 
 
 @pytest.mark.clause("11.2.4")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from conftest import Cli, one_line
 from flashgauge import simulation
 from flashgauge._core import Session, TargetError, preset_description, preset_names, preset_text
 from flashgauge.cli import app as program
@@ -89,6 +90,7 @@ def test_amplification_has_the_published_values(rho: float) -> None:
     assert amplification.fifo(1 / rho) == pytest.approx(fifo, abs=6e-5)
 
 
+@settings(deadline=None)
 @given(alpha=st.floats(1.005, 12), block=st.integers(8, 4000))
 def test_amplification_is_where_it_must_be(alpha: float, block: int) -> None:
     """Never below 1, never above FIFO's, and less the smaller the block; the fixed point of FIFO's own equation."""
@@ -111,6 +113,9 @@ def test_the_best_of_more_is_better(alpha: float, block: int) -> None:
 
 
 def test_a_block_can_be_too_large_to_matter() -> None:
+    most = amplification.LARGEST_GREEDY_BLOCK
+    assert amplification.greedy(1.07, 1 << 40) == amplification.greedy(1.07, most)
+    assert amplification.greedy(1.07, most) == pytest.approx(amplification.greedy(1.07, most // 2), rel=1e-5)
     whole = amplification.best_of(1.07, 60_000, 2)
     assert whole == pytest.approx(amplification.best_of(1.07, amplification.LARGEST_BLOCK // 2, 2), rel=5e-4)
 
@@ -148,9 +153,21 @@ def test_derived_rates_are_the_simulators(name: str) -> None:
     assert large == pytest.approx(limits["read_1024k_mb_per_s"], rel=0.005)
 
 
-def test_derived_rates_of_an_slc_cache_are_the_simulators() -> None:
-    """Into the cache, past it, and while it is folded; and how much it holds."""
-    name, size = "nvme-client-slc", {"capacity_bytes": 8_000_000_000, "slc_static_mib": 64}
+SLC_LIMITS: dict[str, dict[str, Any]] = {
+    "dies": {},
+    "channels": {"channel_mb_per_s": 50.0},
+    "controller": {"controller_mb_per_s": 800.0},
+    "controller, for each command": {"controller_mb_per_s": 4000.0, "controller_write_overhead_us": 900.0},
+    "mapping pages": {"write_commands_per_map_page": 2},
+    "link": {"link_write_mb_per_s": 400.0},
+}
+
+
+@pytest.mark.parametrize("limit", SLC_LIMITS)
+def test_derived_rates_of_an_slc_cache_are_the_simulators(limit: str) -> None:
+    """Into the cache, past it, and while it is folded; and how much it holds. Whatever it is that limits them."""
+    name = "nvme-client-slc"
+    size = {"capacity_bytes": 8_000_000_000, "slc_static_mib": 64, "link_write_max_iops": 1e9, **SLC_LIMITS[limit]}
     for when_full, then in (("direct", "direct_write_mb_per_s"), ("fold", "folding_write_mb_per_s")):
         changes = {**size, "slc_when_full": when_full}
         limits = limits_of(name, **changes)
@@ -353,6 +370,10 @@ def test_describe_shows_what_was_changed() -> None:
     whole = json.loads(told("describe", "sim:sata-client", "--json"))
     assert facts["limits"]["programs_per_s"] == whole["limits"]["programs_per_s"] / 2
     assert facts["limits"]["memory_bytes"] < whole["limits"]["memory_bytes"] / 10
+    tracked = json.loads(told("describe", f"{drive}&fault_power_loss_after_s=9", "--json"))
+    geometry = facts["geometry"]
+    physical = geometry["superblocks"] * geometry["units_per_superblock"]
+    assert tracked["limits"]["memory_bytes"] - facts["limits"]["memory_bytes"] == 8 * physical
     shown = told("describe", drive)
     assert "changed; the preset has 128,035,676,160" in shown
     assert "[red]" in shown
@@ -363,7 +384,24 @@ def test_describe_shows_what_was_changed() -> None:
     [
         ("nosuch", "sas-hdd"),
         ("", "sata-client"),
-        ("sata-client?warp=9", "warp"),
+        ("sata-client?warp=9", "no such parameter; `flashgauge sim describe sata-client` lists all"),
+        ("sata-client?raed_us=9", "read_us? "),
+        ("sata-client?dies=many", 'dies: "many" is not a whole number'),
+        ("sata-client?dies=-1", "dies: -1 is out of range"),
+        ("sata-client?dies", 'dies: "" is not a whole number'),
+        ("sata-client?read_us=fast", 'read_us: "fast" is not a number'),
+        ("sata-client?read_us=1e400", 'read_us: "1e400" is not a number'),
+        ("sata-client?read_us=NaN", 'read_us: "NaN" is not a number'),
+        ("sata-client?read_us=20000000", "read_us: 0.000001 to 10000000 is possible"),
+        ("sata-client?suspend=yes", 'suspend: "yes" is not true or false'),
+        ("sata-client?interface=5", "interface: 5 is not a text"),
+        ("sata-client?fault_seed=18446744073709551615", "out of range"),
+        ("sata-client?seed=x", "seed=x is not a whole number"),
+        ("sata-client?capacity=8XB", "8GiB"),
+        ("sata-client?capacity=8GB&capacity_bytes=9000000000", "give one of them"),
+        ("sata-client?dies=8&dies=9", "given twice"),
+        ("sata-client?hot_percent=10&slc_static_mib=100", "not together with an SLC cache"),
+        ("sata-client?thermal_resistance_c_per_w=9", "no effect without an energy"),
         ("sata-client?dies=0", "dies"),
         ("sata-client?gc_policy=lazy", "gc_policy"),
         ("sata-client?gc_policy=lazy", "`cost-benefit`"),
@@ -372,10 +410,21 @@ def test_describe_shows_what_was_changed() -> None:
     ],
 )
 def test_describe_names_what_is_wrong(drive: str, named: str) -> None:
+    """In one line; the command line makes it exit code 2."""
     result = RUN.invoke(sim.app, ["describe", drive])
     assert isinstance(result.exception, TargetError)
     assert named in str(result.exception)
+    assert "\n" not in str(result.exception)
     assert not result.stdout
+
+
+def test_wrong_input_ends_with_one_line(cli: Cli) -> None:
+    for arguments in (("describe", "nosuch"), ("describe", ""), ("describe", "sata-client?dies=0")):
+        one_line(cli("sim", *arguments), 2)
+
+
+def test_a_seed_is_no_parameter_of_the_drive() -> None:
+    assert told("describe", "sata-client?seed=5") == told("describe", "sata-client")
 
 
 # The rig

@@ -9,6 +9,7 @@ __all__ = [
     "Session",
     "TargetError",
     "Verifier",
+    "clock_ns",
     "preset_description",
     "preset_names",
     "preset_text",
@@ -83,6 +84,13 @@ class Session:
     def null_with_data(range_bytes: int, seed: int, limits: tuple[int, int, int], verifiable: bool) -> Session:
         """The null device, with the data of writes made as for a real one: what that costs. `limits`: threads, queue
         depth, block bytes."""
+
+    @staticmethod
+    def nop(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
+        """An io_uring whose requests do nothing: the most that this host's kernel and the engine issue together.
+
+        Raises TargetError where there is no io_uring.
+        """
 
     @property
     def range_bytes(self) -> int: ...
@@ -166,6 +174,9 @@ class Verifier:
     def verify(self, start_bytes: int, length_bytes: int) -> dict[str, int | None]:
         """Fields of `flashgauge.verification.Findings` for this part, as far as it lies in the range. Releases the GIL.
         Raises DeviceError when it cannot be read."""
+
+def clock_ns() -> int:
+    """Now, on the clock of real devices' measurements (`start_ns`)."""
 
 def preset_description(name: str, overrides_json: str) -> str:
     """JSON object: `parameters` of the preset with `overrides_json` applied, and the flash `geometry` they give.

@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from flashgauge.execute import RequestError, RunRequest, check_folder
+from flashgauge.rig.identify import Identity
 from flashgauge.runfolder import DutInfo, RunFolderError, read_run, sync_folder
 from flashgauge.spec.parameters import DeviceClass, changed, table
 from flashgauge.spec.registry import TESTS
 
 FILE_NAME = "campaign.json"
 FORMAT_VERSION = 1
+_DRIVE_FACTS = ("model", "serial", "firmware", "capacity_bytes")
 ALL = "all"
 
 
@@ -41,7 +43,7 @@ class Campaign:
 
     def to_json(self) -> dict[str, Any]:
         # Consent is given once and never stored: a campaign is resumed by who may destroy the data.
-        not_stored = {"test": None, "out": None, "consent": None, "consent_signatures": False}
+        not_stored = {"test": None, "out": None, "consent": None, "consent_signatures": False, "seen": None}
         request = {**asdict(self.request), **not_stored}
         return {**asdict(self), "request": request}
 
@@ -126,19 +128,23 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_same(campaign: Campaign, folder: Path, dut: DutInfo) -> None:
-    """The complete tests are of the same drive, and were run as the rest will be. Raises RequestError."""
+def check_same(campaign: Campaign, folder: Path, dut: DutInfo, identity: Identity | None = None) -> None:
+    """The tests that were begun are of the same drive, and of the same namespace of it; the complete ones were run as
+    the rest will be. Raises RequestError."""
     for test, state in states(campaign, folder):
-        if state != "complete":
+        if state == "waiting":
             continue
         run = read_run(folder / test)
-        others = [
-            f"{name} {getattr(run.dut, name)} there, {getattr(dut, name)} here"
-            for name in ("model", "serial", "firmware", "capacity_bytes")
-            if getattr(run.dut, name) != getattr(dut, name)
-        ]
+        facts = [(name, getattr(run.dut, name), getattr(dut, name)) for name in _DRIVE_FACTS]
+        # Namespaces of one drive have all of these in common, but not this.
+        earlier = run.device_description.get("identity") or {}
+        if identity is not None and "wwid" in earlier:
+            facts.append(("wwid", earlier["wwid"], identity.wwid))
+        others = [f"{name} {there} there, {here} here" for name, there, here in facts if there != here]
         if others:
             raise RequestError(f"{folder / test} is of another drive ({'; '.join(others)}): begin a new campaign")
+        if state != "complete":
+            continue
         request = request_for(campaign, folder, test)
         asked = changed(TESTS[test].parameters(request.device_class), request.settings)
         if table(asked) != [{**row, "value": _tupled(row["value"])} for row in run.parameter_table]:

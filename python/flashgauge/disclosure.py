@@ -15,6 +15,7 @@ from typing import Any
 class Kind(StrEnum):
     PURGE_NOT_RUN = "purge_not_run"
     PURGE_BY_DISCARD = "purge_by_discard"
+    PURGE_NOT_VERIFIED = "purge_not_verified"
     WRITE_CACHE_STATE = "write_cache_state"
     GAP_OVER_LIMIT = "gap_over_limit"
     STEADY_STATE_NOT_REACHED = "steady_state_not_reached"
@@ -32,6 +33,8 @@ class Kind(StrEnum):
     FAULTS_INJECTED = "faults_injected"
     THERMAL_THROTTLING = "thermal_throttling"
     DATA_MISMATCH = "data_mismatch"
+    DRIVE_HEALTH = "drive_health"
+    HOST_LIMITED = "host_limited"
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,26 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol
 
+from flashgauge import health, hostlimit
 from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.health import Health
 from flashgauge.measurement import Direction, HostUsage, Intervals, IoErrors, Measurement
-from flashgauge.rig.base import Prepared, Rig
+from flashgauge.rig.base import HealthReading, Prepared, Rig
+from flashgauge.rig.samples import Window
 from flashgauge.runfolder import RunFolder, now_text
 from flashgauge.spec.registry import Spec
-from flashgauge.steps import Disclose, Idle, IoStep, Label, Measure, Precondition, Purge, RoundJudged, SetWriteCache
+from flashgauge.steps import (
+    Disclose,
+    Idle,
+    IoStep,
+    Label,
+    Measure,
+    Precondition,
+    Purge,
+    RoundJudged,
+    SetWriteCache,
+    Stop,
+)
 
 # A drive that fails or stalls all the time is known after so many disclosures of a kind; the journal has them all.
 MOST_OF_A_KIND = 10
@@ -72,6 +86,9 @@ class Driver:
         self.observer = observer
         self.gap_limit_ns = gap_limit_ms * 1e6
         self.stop_on_error = stop_on_error
+        # Of the host, with the test's stimuli; whoever has measured them gives them before the first step.
+        self.ceilings: hostlimit.Ceilings | None = None
+        self._limits = hostlimit.Tally()
         self._finished: _Finished | None = None
         self._judged: RoundJudged | None = None
         self._loaded = False
@@ -88,8 +105,11 @@ class Driver:
         """
         try:
             begin()
+            self._read_health("before")
             outcome = self._run(spec)
+            self._ask_drive()
             self._settle()
+            self._judge_run()
             self.folder.update(state="complete", finished=now_text())
             return outcome
         except KeyboardInterrupt:
@@ -98,6 +118,8 @@ class Driver:
         except BaseException as error:
             self._end("failed", (isinstance(error, OSError) and error.strerror) or str(error))
             raise
+        finally:
+            self.rig.telemetry.close()
 
     def _run(self, spec: Spec) -> Any:
         answer: Measurement | None = None
@@ -120,15 +142,18 @@ class Driver:
                 case RoundJudged():
                     self._judged = step
                 case Disclose(disclosure=disclosure):
+                    self._ask_drive()
                     self._settle()
                     self._disclose(disclosure)
 
     def _prepare(self, what: str, field: str, act: Callable[[], Prepared]) -> None:
         if self._loaded:
+            self._ask_drive()
             self.rig.session.idle(0.0)  # The step before may still be kept loaded.
             self._loaded = False
         self._settle()
         self._check()
+        self.rig.telemetry.quiet()
         self.observer.preparing(what)
         prepared = act()
         self.folder.update(**{field: prepared.state})
@@ -141,6 +166,7 @@ class Driver:
         """The host sends nothing. The time runs from the end of the step before: what is written to the journal
         meanwhile is part of it."""
         self._settle()
+        self.rig.telemetry.quiet()
         session = self.rig.session
         passed_s = 0.0 if session.virtual_time else time.monotonic() - self._ended_s
         left_s = max(0.0, seconds - passed_s) if self._loaded else seconds
@@ -156,9 +182,10 @@ class Driver:
     def _measure(self, step: IoStep) -> Measurement:
         session = self.rig.session
         self._check_if_due()
+        self._ask_drive()
         session.start(step.stimulus.to_json(), step.stop.to_json(), INTERVAL_NS, self.stop_on_error)
         self._settle()
-        self.rig.telemetry.begin()
+        self.rig.telemetry.begin(quiet=step.stop.then_idle)
         self.observer.step_started(step)
         raw, changed = self._wait(step)
         self._ended_s = time.monotonic()
@@ -206,9 +233,8 @@ class Driver:
         """Journal the step that finished last, tell of it, and judge it."""
         if self._finished is not None:
             finished, self._finished = self._finished, None
-            host = self.rig.telemetry.end(quiet=finished.step.stop.then_idle)
             step = finished.step
-            measurement = replace(finished.measurement, host=finished.measurement.host.over(host))
+            measurement = self._with_host(step, finished.measurement)
             kind = "precondition" if isinstance(step, Precondition) else "measure"
             self.folder.append(kind, step.label, measurement)
             self.observer.step_done(step, measurement)
@@ -217,7 +243,44 @@ class Driver:
             judged, self._judged = self._judged, None
             self.observer.round_judged(judged)
 
+    def _with_host(self, step: IoStep, measurement: Measurement) -> Measurement:
+        """With what was seen of host and drive in the step's window."""
+        interval_ns, threads = measurement.intervals.interval_ns, step.stimulus.thread_count
+        host, series = self.rig.telemetry.end(Window(measurement.start_ns, measurement.end_ns, interval_ns, threads))
+        host = measurement.host.over(host)
+        if self.ceilings is not None:
+            host = replace(host, ceiling_iops=self.ceilings.of(step.stimulus))
+        return replace(measurement, host=host, host_series=series)
+
+    def _ask_drive(self) -> None:
+        """Between the window of the step that has just ended and what follows, while the device is kept loaded."""
+        if self._finished is not None and _keeps_loaded(self._finished.step.stop):
+            self.rig.telemetry.between()
+
+    def _read_health(self, when: str) -> None:
+        """The drive's own log into run.json, "before" the run or "after" it; not that of another drive."""
+        try:
+            if when == "after":
+                self._check_if_due()
+            reading = self.rig.telemetry.health()
+        except OSError as error:
+            reading = HealthReading(None, error.strerror or str(error))
+        found = reading.health.to_json() if reading.health is not None else None
+        reason = {"not_read": reading.reason} if found is None else {}
+        self.folder.update(health={**self.folder.run.health, when: found, **reason})
+
+    def _judge_run(self) -> None:
+        """What only the whole run shows."""
+        self._read_health("after")
+        logs = (self.folder.run.health.get(when) for when in ("before", "after"))
+        before, after = (Health.from_json(log) if log is not None else None for log in logs)
+        self._disclose(*health.disclosures(before, after))
+        if (limited := self._limits.disclosure) is not None:
+            self._disclose(limited)
+
     def _judge_step(self, step: IoStep, measurement: Measurement) -> None:
+        if isinstance(step, Measure):
+            self._limits.add(step.label, measurement)
         gap_ns = measurement.excess_gap_ns
         if gap_ns is not None and gap_ns > self.gap_limit_ns:
             self._disclose(
@@ -276,6 +339,7 @@ class Driver:
         finally:
             disclosures = (*self.folder.run.disclosures, disclosure)
             self.folder.update(state=state, finished=now_text(), error=message, disclosures=disclosures)
+        self._judge_run()
 
 
 def _measurement(raw: dict[str, Any]) -> Measurement:
@@ -293,6 +357,11 @@ def _measurement(raw: dict[str, Any]) -> Measurement:
             "errors": tuple(IoErrors(**error) for error in raw["errors"]),
         }
     )
+
+
+def _keeps_loaded(stop: Stop) -> bool:
+    """Whether the device has I/Os after the step, until the next one begins."""
+    return stop.keep_loaded or (stop.seconds is not None and not stop.then_idle)
 
 
 def _throttled(label: Label, host: HostUsage) -> Disclosure:

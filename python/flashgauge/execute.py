@@ -7,7 +7,7 @@ import dataclasses
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,20 @@ from platform import python_version
 from typing import Any, Protocol
 
 import flashgauge
-from flashgauge._core import TargetError
+from flashgauge import hostlimit
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
+from flashgauge.hostlimit import Ceilings, NullCeiling
 from flashgauge.iolog import logging_ios
 from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
 from flashgauge.rig.hostchecks import HostCheck
+from flashgauge.rig.identify import Identity
 from flashgauge.rig.open import open_rig
+from flashgauge.rig.power import NONE, check_source, power_source
 from flashgauge.rig.purge import AUTO, check_name
+from flashgauge.rig.simulated import stream_seed
 from flashgauge.rig.target import Target, parse_target
 from flashgauge.runfolder import DutInfo, Run, RunFolder, now_text
 from flashgauge.spec.forecast import bounds, kinds_of_steps
@@ -50,7 +54,8 @@ class RequestError(ValueError):
 @dataclass(frozen=True)
 class RunRequest:
     """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters. `purge`: one of
-    `flashgauge.rig.purge.NAMES`. `verify`: read back at the end what was written, and check it.
+    `flashgauge.rig.purge.NAMES`. `seen`: what the device was when the operator consented, where this process saw it.
+    `power`: the meter, as `flashgauge.rig.power` has it. `verify`: read back at the end what was written, and check it.
     `io_log`: log every I/O."""
 
     test: str
@@ -68,6 +73,8 @@ class RunRequest:
     purge: str = AUTO
     verify: bool = False
     io_log: bool = False
+    seen: Identity | None = None
+    power: str = NONE
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ def prepare(request: RunRequest, *, fresh: bool = True) -> Prepared:
         raise RequestError(f"no test {request.test!r}; there are: {', '.join(TESTS)}")
     target = parse_target(request.target)
     check_name(request.purge)
+    check_source(request.power, target.kind == "sim")
     standard = test.parameters(request.device_class)
     try:
         parameters = changed(standard, request.settings)
@@ -125,16 +133,11 @@ def check_folder(folder: Path) -> None:
 
 def _seed(request: RunRequest, target: Target) -> int:
     """A simulated drive repeats itself unless told otherwise; a real one gets a new seed for each run."""
-    text = target.options.get("seed")
     if target.kind != "sim":
         return secrets.randbits(48) if request.seed is None else request.seed
     if request.seed is not None:
         return request.seed
-    if text is None:
-        return 1
-    if not text.isdigit() or int(text) >= 2**64:
-        raise TargetError(f"{target.text}: seed={text} is not a whole number below 2^64")
-    return int(text)
+    return stream_seed(target)
 
 
 def default_folder(what: str, target: Target) -> Path:
@@ -144,9 +147,10 @@ def default_folder(what: str, target: Target) -> Path:
     return Path("runs") / f"{what}-{name}-{stamp}-{os.getpid()}"
 
 
-def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
-    """Open the device once for all of `items`, on one target, and ask it about every step; returns its identity.
-    Of the `request`, the consent and the purge count.
+def survey(items: Sequence[Prepared], request: RunRequest) -> tuple[DutInfo, Identity | None]:
+    """Open the device once for all of `items`, on one target, and ask it about every step; returns what it is, and what
+    it has to be still when the next one opens it (None for what is no block device). Of the `request`, the consent and
+    the purge count.
 
     Raises TargetError and RequestError as `execute` would, hours later.
     """
@@ -162,7 +166,8 @@ def survey(items: Sequence[Prepared], request: RunRequest) -> DutInfo:
     with contextlib.closing(rig):
         for item in items:
             _check_steps(partial(item.test.spec, item.parameters, rig.session.range_bytes), rig)
-        return rig.dut
+        found = rig.description().get("identity")
+        return rig.dut, Identity(**found) if found is not None else None
 
 
 def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> Any:
@@ -170,8 +175,10 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
 
     Raises TargetError before anything was written, OSError and KeyboardInterrupt with the run recorded.
     """
-    rig = _open(prepared.target, prepared.needs, request)
-    with contextlib.closing(rig):
+    with contextlib.ExitStack() as stack:
+        power = stack.enter_context(contextlib.closing(power_source(request.power)))
+        rig = stack.enter_context(contextlib.closing(_open(prepared.target, prepared.needs, request)))
+        rig.telemetry.measure_power(power)
         capacity = rig.session.range_bytes
         parameters = prepared.parameters
 
@@ -182,6 +189,8 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
         checks = _host_checks(prepared, spec, rig)
         disclosures = (*rig.disclosures(), *prepared.disclosures, *hostchecks.disclosures(checks))
         run = _run(request, prepared, rig, checks, disclosures)
+        run = replace(run, power_source=None if request.power == NONE else power.name)
+        power.begin()
         try:
             folder = RunFolder(prepared.folder, run)
         except OSError as error:
@@ -199,6 +208,10 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                 observer.begin(spec, rig.session.virtual_time, run)
                 for disclosure in disclosures:
                     observer.disclosed(disclosure)
+                if not rig.session.virtual_time:
+                    observer.preparing("what the host can do at most")
+                    driver.ceilings = host_ceilings(spec)
+                    folder.update(host_ceilings=tuple(driver.ceilings.to_json()))
 
             with logging_ios(rig.session, folder, request.io_log):
                 outcome = driver.run(spec(), begin)
@@ -219,9 +232,19 @@ def _verify(rig: Rig, folder: RunFolder, observer: Observer) -> None:
         raise failed(found)
 
 
+def host_ceilings(spec: Callable[[], Spec]) -> Ceilings:
+    """What the host does at most with each stimulus that the test measures; takes seconds, and no device."""
+    stimuli = [step.stimulus for step in kinds_of_steps(spec) if isinstance(step, Measure)]
+    source = NullCeiling(max((stimulus.queue_depth for stimulus in stimuli), default=1))
+    with contextlib.closing(source):
+        return hostlimit.measure(stimuli, source, bounds(spec)[0].seconds)
+
+
 def _open(target: Target, needs: SessionNeeds, request: RunRequest) -> Rig:
-    signatures = request.consent_signatures
-    return open_rig(target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge)
+    signatures, seen = request.consent_signatures, request.seen
+    return open_rig(
+        target, needs, request.consent, consent_signatures=signatures, purge_method=request.purge, seen=seen
+    )
 
 
 def _check_steps(spec: Callable[[], Spec], rig: Rig) -> None:

@@ -85,9 +85,15 @@ class IoErrors:
 class HostUsage:
     """Host and drive conditions during the step; None where there was no source (`NotMeasured`).
 
-    `power_w`, `energy_j`: from the step's first I/O until its last came back. `temperature_c`: mean over that time of a
-    drive that keeps record, else as read when the step ended. `throttled_s`: how long the drive slowed itself down
-    because it was hot.
+    The host's are of the window: `cpu_system_percent`, `cpu_iowait_percent` and `cpu_busy_percent` (all but idle and
+    iowait) of all CPUs together; `interrupts` of the device's; `engine_busy_percent` is the share of the window that
+    the engine's threads, on average, ran or waited for a CPU, so that they did not wait for the device.
+    `ceiling_iops`: what the host reaches with the same stimulus and no device (`hostlimit`).
+
+    `power_w`, `energy_j`: of the window where a meter measures, and from the step's first I/O until its last came back
+    where a simulated drive knows. `temperature_c`: mean over that time of a drive that keeps record, else as read when
+    the step ended. From the drive's health log, since it was last read (not at each step): `throttled_s`, how long the
+    drive slowed itself down because it was hot, `throttle_transitions`, how often it began to, and new `media_errors`.
     """
 
     cpu_system_percent: float | None = None
@@ -97,11 +103,37 @@ class HostUsage:
     temperature_max_c: float | None = None
     energy_j: float | None = None
     throttled_s: float | None = None
+    cpu_busy_percent: float | None = None
+    interrupts: float | None = None
+    engine_busy_percent: float | None = None
+    ceiling_iops: float | None = None
+    throttle_transitions: int | None = None
+    media_errors: int | None = None
 
     def over(self, other: HostUsage) -> HostUsage:
         """What is known here, and for the rest what `other` knows."""
         known = {name: value for name, value in vars(self).items() if value is not None}
         return replace(other, **known)
+
+
+@dataclass(frozen=True)
+class HostSeries:
+    """Host and drive over the intervals of the window, one value for each of `Intervals`; empty where there was no
+    source. `interrupts`: of the device, in the interval. `temperature_c`: None where it was not read, which is in most
+    intervals: a reading is a command to the drive."""
+
+    cpu_system_percent: tuple[float, ...] = ()
+    cpu_iowait_percent: tuple[float, ...] = ()
+    interrupts: tuple[float, ...] = ()
+    power_w: tuple[float, ...] = ()
+    temperature_c: tuple[float | None, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> HostSeries:
+        return cls(**{name: tuple(values) for name, values in data.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: list(values) for name, values in vars(self).items() if values}
 
 
 @dataclass(frozen=True)
@@ -118,6 +150,8 @@ class Measurement:
     `written_bytes`: all that was written to the device since the step before ended, in and between the windows.
     `size_ios`, `group_ios`: I/Os of each block size and LBA group of the stimulus; empty where there is but one.
     `idle_ns`: idle time that was asked for before the step; `gap_ns` includes it.
+    `intended_ios`: open loop: how many I/Os were due in the step; those over `submitted_ios` were still waiting for a
+    slot of the queue when it ended. `lateness`: how long after its time each was issued, see `lateness_histogram`.
     """
 
     start_ns: int
@@ -136,8 +170,11 @@ class Measurement:
     size_ios: tuple[int, ...] = ()
     group_ios: tuple[int, ...] = ()
     idle_ns: int = 0
+    intended_ios: int | None = None
+    lateness: Histogram | str | None = None
     errors: tuple[IoErrors, ...] = ()
     host: HostUsage = field(default_factory=HostUsage)
+    host_series: HostSeries = field(default_factory=HostSeries)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Measurement:
@@ -151,6 +188,7 @@ class Measurement:
                 "group_ios": tuple(data.get("group_ios", ())),
                 "errors": tuple(IoErrors(**error) for error in data["errors"]),
                 "host": HostUsage(**data.get("host", {})),
+                "host_series": HostSeries.from_json(data.get("host_series", {})),
             }
         )
 
@@ -164,6 +202,10 @@ class Measurement:
             "group_ios": list(self.group_ios),
             "errors": [vars(error) for error in self.errors],
             "host": vars(self.host),
+            "host_series": self.host_series.to_json(),
+            "lateness": self.lateness
+            if self.lateness is None or isinstance(self.lateness, str)
+            else self.lateness.encode(),
         }
 
     @property
@@ -207,6 +249,11 @@ class Measurement:
     def mrt_ns(self) -> int | None:
         """Maximum response time, exact; None when there was no I/O."""
         return max(self.read.latency_max_ns, self.write.latency_max_ns) if self.ios else None
+
+    @property
+    def lateness_histogram(self) -> Histogram | None:
+        """How long after its time each I/O of an open loop was issued; None for a closed loop."""
+        return Histogram.decode(self.lateness) if isinstance(self.lateness, str) else self.lateness
 
     @property
     def histogram(self) -> Histogram:

@@ -61,7 +61,8 @@ class HostInfo:
 
 @dataclass(frozen=True)
 class Run:
-    """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed".
+    """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed". `health`: the drive's log
+    (`health.Health`) "before" and "after", None with a reason under "not_read".
 
     `verifiable`: what was written can be verified. `verification`: what was found (`flashgauge.verification.Findings`),
     None if it was not read back. `io_log`: what is in the log of every I/O, None if none was asked for."""
@@ -89,6 +90,9 @@ class Run:
     verification: dict[str, Any] | None = None
     io_log: dict[str, Any] | None = None
     device_description: dict[str, Any] = field(default_factory=dict)
+    power_source: str | None = None
+    health: dict[str, Any] = field(default_factory=dict)
+    host_ceilings: tuple[dict[str, Any], ...] = ()
     disclosures: tuple[Disclosure, ...] = ()
     format_version: int = FORMAT_VERSION
 
@@ -103,6 +107,7 @@ class Run:
                 "dut": DutInfo(**data["dut"]),
                 "host": HostInfo(**data["host"]),
                 "host_checks": tuple(data.get("host_checks", ())),
+                "host_ceilings": tuple(data.get("host_ceilings", ())),
                 "disclosures": tuple(Disclosure.from_json(item) for item in data["disclosures"]),
             }
         )

@@ -34,6 +34,10 @@ class Stimulus:
     `active_range_percent`: ActiveRange(start:end), definition 2.1.1. `queue_depth`: OIO per thread.
     `alignment_bytes`: None aligns each I/O to its own size. `groups`: only for access "groups"; `sequential_percent`:
     only for access "mixed", the share of I/Os that go on in sequence, the rest being random.
+
+    `rate_iops`: an open loop of so many I/Os per second over all threads, evenly spaced or as a Poisson process
+    (`arrivals`). Each I/O has a time at which it is due, and its latency counts from then; `queue_depth` only limits
+    how many are outstanding. None: a closed loop, which issues the next I/O when one completes.
     """
 
     access: Literal["random", "sequential", "groups", "mixed"]
@@ -46,6 +50,8 @@ class Stimulus:
     entropy_percent: int = 100
     alignment_bytes: int | None = None
     sequential_percent: float = 0.0
+    rate_iops: float | None = None
+    arrivals: Literal["fixed", "poisson"] = "fixed"
 
     def to_json(self) -> str:
         """The core's form of the stimulus (crates/core/src/workload.rs, `Stimulus`)."""
@@ -54,6 +60,7 @@ class Stimulus:
             access["groups"] = [vars(group) for group in self.groups]
         if self.access == "mixed":
             access["sequential_percent"] = self.sequential_percent
+        rate = {} if self.rate_iops is None else {"rate": {"ios_per_s": self.rate_iops, "arrivals": self.arrivals}}
         return json.dumps(
             {
                 "access": access,
@@ -67,6 +74,7 @@ class Stimulus:
                 "queue_depth": self.queue_depth,
                 "entropy_percent": self.entropy_percent,
                 "alignment_bytes": self.alignment_bytes,
+                **rate,
             }
         )
 

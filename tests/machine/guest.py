@@ -156,7 +156,10 @@ def _writable(path: Path) -> int:
 def run(argv: list[str]) -> int:
     """flashgauge, or some python code, in this process; returns its exit code."""
     if argv[0] == "python":
-        exec(compile(argv[1], "asked", "exec"), {"__name__": "__main__"})
+        try:
+            exec(compile(argv[1], "asked", "exec"), {"__name__": "asked"})
+        except SystemExit as end:
+            return int(end.code or 0)
         return 0
     sys.argv = argv
     if "WITHOUT_REPORTS" in os.environ:

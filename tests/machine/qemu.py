@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache/machine"
 PROGRAM = "qemu-system-x86_64"
 
-# Emulated AVX of QEMU 7.2 makes matplotlib crash; numpy and polars take the processor before it too.
-CPU = {"tcg": "Nehalem", "kvm": "host"}
+# polars is built for processors with AVX.
+CPU = {"tcg": "max", "kvm": "host"}
 BOOT_WITHIN_S = 180
 LIVES_AT_MOST_S = 1500
 SEEN_WITHIN_S = 60
@@ -195,9 +195,13 @@ class Machine:
             self._fitted[drive] = found[wanted]
         return found[wanted]
 
+    def listed_disks(self) -> list[tuple[str, str, int]]:
+        """Kernel name, serial number and 512-byte sectors of each disk inside that has a serial number."""
+        found: list[tuple[str, str, int]] = json.loads(self.run("python", _LIST_DISKS, check=True).stdout)
+        return found
+
     def _disks(self) -> dict[tuple[str, int], str]:
-        facts = json.loads(self.run("python", _LIST_DISKS, check=True).stdout)
-        return {(serial, sectors * 512): f"/dev/{name}" for name, serial, sectors in facts}
+        return {(serial, sectors * 512): f"/dev/{name}" for name, serial, sectors in self.listed_disks()}
 
     def qmp(self, command: str, seconds: float = 30, **arguments: Any) -> Any:
         """A command of the QEMU Machine Protocol; returns its answer. Raises MachineError."""

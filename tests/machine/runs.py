@@ -62,3 +62,41 @@ def writes(machine: Machine) -> dict[str, tuple[int, int]]:
     """KiB written to each disk, and how often it was discarded: Documentation/admin-guide/iostats.rst, fields 7, 12."""
     lines = [line.split() for line in machine.sh("sync; grep . /sys/block/*/stat").splitlines()]
     return {fields[0].split("/")[3]: (int(fields[7]) // 2, int(fields[12])) for fields in lines}
+
+
+_TYPED = """
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    code = 1
+    try:
+        code = sys.modules["__main__"].run(ARGUMENTS)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+text = b""
+def more():
+    global text
+    try:
+        data = os.read(terminal, 65536)
+    except OSError:  # the program has ended
+        data = b""
+    text += data
+    return data
+while b"anything else to leave: " not in text and more():
+    pass
+os.write(terminal, ANSWER.encode() + b"\\n")
+while more():
+    pass
+print(text.decode(errors="replace"))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def typed(machine: Machine, answer: str, *arguments: str) -> tuple[int, str]:
+    """Exit code of a run at a terminal of its own, at which `answer` is typed to the question, and all it showed."""
+    constants = f"ARGUMENTS, ANSWER = {['flashgauge', *arguments]!r}, {answer!r}"
+    started = machine.start("python", f"{constants}\n{_TYPED}", environment={"WITHOUT_REPORTS": "1"})
+    result = started.wait()
+    return result.returncode, result.stdout.replace("\r\n", "\n") + result.stderr

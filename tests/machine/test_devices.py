@@ -99,5 +99,6 @@ def test_a_removable_disk_that_the_kernel_makes_up(machine: Machine) -> None:
         assert int(one["serial"]) % 2000 == 0  # 2000 x (number of its host + 1)
         assert one["consent"] == one["serial"]
         assert one["write_cache"] == "write back"
+        assert one["stands_for"] == "memory (scsi_debug)"
     finally:
         machine.sh("modprobe --remove scsi_debug")

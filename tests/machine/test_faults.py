@@ -215,3 +215,24 @@ def test_a_drive_exchanged_after_consent_is_not_written(machine: Machine, when: 
             assert writes(machine) == before
             if other != path:
                 machine.sh(f"rm {path}")
+
+
+def test_a_drive_renumbered_between_two_steps_is_not_written(machine: Machine) -> None:
+    """The run is stopped; meanwhile its drive is pulled out, and its name is given to another one."""
+    folder = machine.out / "renumbered"
+    with plugged(machine, 2, ONE.serial, ONE.name) as path:
+        run = machine.start_flashgauge(*iops(path, ONE, "renumbered", *SLOW))
+        wait_until("two steps done", lambda: journal_lines(folder) >= 2)
+        run.signal(signal.SIGSTOP)
+        machine.pull(2)
+        with plugged(machine, 3, OTHER.serial, OTHER.name) as other:
+            assert other != path, "the kernel keeps the name of what is held open"
+            machine.sh(f"rm -f {path}; mknod {path} b $(cat /sys/class/block/{Path(other).name}/dev | tr : ' ')")
+            before = writes(machine)[Path(other).name]
+            run.signal(signal.SIGCONT)
+            result = run.wait()
+            assert writes(machine)[Path(other).name] == before
+            machine.sh(f"rm {path}")
+    assert result.returncode == 1
+    assert "not the device consented to" in result.stderr.splitlines()[-1]
+    cut_off(folder, "failed", 2)

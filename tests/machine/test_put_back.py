@@ -16,7 +16,7 @@ from conftest import disclosure_kinds, run_json
 from machine import drives
 from machine.drives import Drive
 from machine.qemu import Machine
-from machine.runs import cut_off, journal_lines, settings, wait_until
+from machine.runs import cut_off, journal_lines, settings, typed, wait_until
 
 pytestmark = pytest.mark.machine
 
@@ -38,6 +38,11 @@ def scsi_cache(machine: Machine, drive: Drive) -> bool:
     third = re.search(r"^ 00 +[08]8 12 (\w\w)", page, re.MULTILINE)
     assert third is not None, page
     return bool(int(third[1], 16) & 4)
+
+
+def records(machine: Machine) -> list[str]:
+    """Of drives to be put back."""
+    return machine.sh("ls /var/lib/flashgauge/*.json 2>/dev/null || true").split()
 
 
 def stamped(machine: Machine, drive: Drive) -> None:
@@ -65,12 +70,14 @@ def test_format_is_chosen_erases_this_namespace_and_is_verified(machine: Machine
     path = machine.disk(drives.FOUR_K)
     # Little is written after the purge: what remains of the stamps is what the purge left.
     run = settings(wipc_capacities="0.01", active_range_percent="4")
-    result = machine.flashgauge("run", "iops", path, "--consent", drives.FOUR_K.serial, *run, "--out", "formatted")
-    assert result.returncode == 0, result.stderr
-    facts = run_json(machine.out / "formatted")
+    # The consent is typed at a terminal: the serial is that of both namespaces, and the path says which.
+    code, shown = typed(machine, drives.FOUR_K.serial, "run", "iops", path, *run, "--out", "one-namespace")
+    assert code == 0, shown
+    assert f"{path} (0.0671089 GB, QEMU NVMe Ctrl, serial {drives.FOUR_K.serial})" in shown
+    facts = run_json(machine.out / "one-namespace")
     assert "Format" in facts["purge_method"]
     assert "samples" in facts["purge_method"]
-    assert not {"purge_by_discard", "purge_not_run"} & disclosure_kinds(machine.out / "formatted")
+    assert not {"purge_by_discard", "purge_not_run"} & disclosure_kinds(machine.out / "one-namespace")
     assert stamps_left(machine, drives.FOUR_K) == 0
     assert stamps_left(machine, drives.SIBLING) == before
 
@@ -94,12 +101,14 @@ def test_the_cache_is_off_for_the_run_and_back_after_it(
     run = machine.start_flashgauge("run", "iops", path, "--consent", drive.serial, *slow, "--out", folder.name)
     wait_until("a step done", lambda: journal_lines(folder) >= 1)
     assert not is_on(machine, drive)
+    assert len(records(machine)) == 1
     assert machine.sh(queue) == "write through"
     run.signal(end)
     result = run.wait()
     assert result.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 130), result.stderr
     wait_until("on again", lambda: is_on(machine, drive))  # after kill -9 by the guardian, which needs a moment
     wait_until("the kernel's view too", lambda: machine.sh(queue) == "write back")
+    wait_until("nothing is left to put back", lambda: records(machine) == [])
     assert run_json(folder)["write_cache"].startswith("disabled (read back from the drive")
     assert "write_cache_state" not in disclosure_kinds(folder)
     cut_off(folder, "running" if end == signal.SIGKILL else "interrupted", 1)

@@ -15,7 +15,7 @@ import pytest
 from conftest import one_line
 from machine import drives
 from machine.qemu import Machine
-from machine.runs import SHORT, wait_until, writes
+from machine.runs import SHORT, typed, wait_until, writes
 
 pytestmark = pytest.mark.machine
 
@@ -108,19 +108,81 @@ def test_a_device_mapper_target_on_it(machine: Machine) -> None:
 def test_an_active_and_an_inactive_lvm_volume(machine: Machine) -> None:
     disk = machine.disk(drives.SCSI)
     made = f"pvcreate -qq -y {disk}; vgcreate -qq flashgauge {disk}; lvcreate -qq -y -Zn -l 100%FREE -n all flashgauge"
-    with prepared(machine, made, f"vgchange -qq -an flashgauge; {wiped(disk)}"):
+    with prepared(machine, made, f"vgchange -qq -an flashgauge || true; {wiped(disk)}"):
         assert f"held ({Path(disk).name} by dm-" in refused(machine, disk, drives.SCSI.serial)
         machine.sh("vgchange -qq -an flashgauge")
-        assert "LVM" in refused(machine, disk, drives.SCSI.serial)
+        line = refused(machine, disk, drives.SCSI.serial)
+        assert re.search(r"member signature \(\w+: LVM\).* wipefs -a first", line)
+        cured(machine, disk)
 
 
 def test_a_running_and_a_stopped_md_array(machine: Machine) -> None:
     disk = machine.disk(drives.SCSI)
     made = f"modprobe raid1; mdadm --create /dev/md7 --run --quiet --level=1 --force --raid-devices=1 {disk}"
-    with prepared(machine, made, f"mdadm --stop --quiet /dev/md7 || true; mdadm --zero-superblock {disk}"):
+    with prepared(machine, made, f"mdadm --stop --quiet /dev/md7 2>/dev/null || true; {wiped(disk)}"):
         assert f"held ({Path(disk).name} by md7)" in refused(machine, disk, drives.SCSI.serial)
         machine.sh("mdadm --stop --quiet /dev/md7")
-        assert re.search(r"member signature \(\w+: md\)", refused(machine, disk, drives.SCSI.serial))
+        line = refused(machine, disk, drives.SCSI.serial)
+        assert re.search(r"member signature \(\w+: md\).* wipefs -a first", line)
+        cured(machine, disk)
+
+
+def cured(machine: Machine, disk: str) -> None:
+    """By the cure that is named for a member signature."""
+    machine.sh(f"wipefs --all --quiet {disk}")
+    listed = json.loads(machine.flashgauge("devices", disk, "--json").stdout)["devices"][0]
+    assert listed["may_be_tested"], listed["refusals"]
+
+
+def test_a_mounted_btrfs_and_its_second_member(machine: Machine) -> None:
+    """mountinfo names one member, by a device number of the file system's own."""
+    first, second = machine.disk(drives.SATA), machine.disk(drives.SCSI)
+    made = (
+        f"modprobe btrfs; mkfs.btrfs -q -f --mixed -d single -m single {first} {second}; mkdir -p /run/pool;"
+        f" mount -o device={second} {first} /run/pool; sync"
+    )
+    with prepared(machine, made, f"umount /run/pool; {wiped(first)}; {wiped(second)}"):
+        line = refused(machine, first, drives.SATA.serial, file_system_kib=2048)
+        assert f"mounted ({first} at /run/pool): umount first" in line
+        line = refused(machine, second, drives.SCSI.serial, file_system_kib=2048)
+        assert f"in a mounted btrfs ({Path(second).name}): umount first" in line
+
+
+PATHS = ("path-a", "path-b")
+
+
+def test_a_drive_that_multipath_holds_by_its_other_path(machine: Machine) -> None:
+    serial, sectors = "FG-PATHS-06", drives.SPARE_MIB * 2048
+    for path in PATHS:
+        one = {"driver": "scsi-hd", "bus": "scsi0.0", "drive": drives.SPARE[1].name, "share-rw": True}
+        machine.qmp("device_add", id=path, serial=serial, wwn=0x5000C50015EA71AE, **one)
+    try:
+        wait_until("both paths are there", lambda: len(disks_of(machine, serial)) == 2)
+        held, free = disks_of(machine, serial)
+        table = f"0 {sectors} multipath 0 0 1 1 round-robin 0 1 1 {held} 1000"
+        made = f"modprobe --all dm_multipath dm_round_robin; dmsetup create two-paths --table '{table}'"
+        with prepared(machine, made, "dmsetup remove two-paths"):
+            line = refused(machine, free, serial)
+            assert f"held ({Path(held).name} by dm-" in line
+            assert "multipath" in line
+    finally:
+        for path in PATHS:
+            machine.qmp("device_del", id=path)
+            machine.wait_event("DEVICE_DELETED", device=path)
+
+
+def disks_of(machine: Machine, serial: str) -> list[str]:
+    return sorted(f"/dev/{name}" for name, found, _ in machine.listed_disks() if found == serial)
+
+
+def test_another_answer_to_the_question_than_the_serial(machine: Machine) -> None:
+    disk = machine.disk(drives.MAIN)
+    before = writes(machine)
+    code, shown = typed(machine, "yes", "run", "iops", disk, *SHORT, "--out", "/out/refused")
+    assert (code, "'yes' is not its serial; nothing was written" in shown) == (2, True), shown
+    assert "ALL DATA ON THIS DEVICE WILL BE DESTROYED" in shown
+    assert not (machine.out / "refused").exists()
+    assert writes(machine) == before
 
 
 def test_the_disk_under_the_running_systems_root(machine: Machine) -> None:
@@ -174,21 +236,3 @@ def test_open_in_another_process(machine: Machine, how: str, reason: str) -> Non
 def test_a_zoned_device(machine: Machine) -> None:
     with prepared(machine, "modprobe null_blk nr_devices=1 gb=1 zoned=1 zone_size=4", "modprobe --remove null_blk"):
         assert "host-managed zones" in refused(machine, "/dev/nullb0", "nullb0")
-
-
-@pytest.mark.parametrize(
-    "member",
-    [
-        "pvcreate -qq -y",
-        "modprobe raid1; mdadm --create /dev/md7 --run --quiet --level=1 --force --raid-devices=1",
-    ],
-    ids=["LVM", "md"],
-)
-def test_the_cure_named_for_a_member_signature_cures(machine: Machine, member: str) -> None:
-    disk = machine.disk(drives.SCSI)
-    stopped = "mdadm --stop --quiet /dev/md7 2>/dev/null || true"
-    with prepared(machine, f"{member} {disk}; {stopped}", wiped(disk)):
-        assert "wipefs -a first" in refused(machine, disk, drives.SCSI.serial)
-        machine.sh(f"wipefs --all --quiet {disk}")
-        listed = json.loads(machine.flashgauge("devices", disk, "--json").stdout)["devices"][0]
-        assert listed["may_be_tested"], listed["refusals"]

@@ -1,10 +1,11 @@
 //! Prints what the comparison of storage classes (shared/reference, calypso-storage-classes.csv) publishes of a
-//! drive, measured on a preset, and its IOPS matrix as CSV if asked for: what docs/simulated-drive.md compares.
+//! drive, and its latency at T1Q1, measured on a preset; and its matrix of IOPS if asked for. docs/data.py keeps it.
 //!
-//!     cargo run --release --example sim_calibrate -- PRESET [CAPACITY-BYTES] [THREADS] [DEPTH] [SECONDS] [matrix] [OVERRIDES-JSON]
+//!     cargo run --release --example sim_calibrate -- PRESET [CAPACITY-BYTES | blocks] [THREADS] [DEPTH] [SECONDS] [matrix] [OVERRIDES-JSON]
 //!
 //! A drive smaller than the preset's gets as much less spare capacity as makes its write amplification that of the
-//! whole one: with few superblocks, one more is much.
+//! whole one: with few superblocks, one more is much. `blocks`: as small as it can be with blocks of the preset's
+//! length, which is what maximum latencies follow from.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use flashgauge_core::simdrive::{DriveParameters, UNIT};
 use flashgauge_core::workload::{Access, ActiveRange, BlockShare, Stimulus, Stop};
 
 const SEQUENTIAL: Access = Access::Sequential { restart: false };
-/// Drive writes of RND 4 KiB before steady state is measured: a drive with little spare needs that many.
-const SETTLING: u64 = 8;
+/// Superblocks of the smallest drive that is measured with whole blocks; with fewer, blocks are made shorter.
+const SUPERBLOCKS: u64 = 530;
 
 struct Bench {
     session: Session,
@@ -41,6 +42,7 @@ impl Bench {
             queue_depth: depth,
             entropy_percent: 100,
             alignment_bytes: None,
+            rate: None,
         };
         self.session.start(stimulus, stop, 1_000_000_000, true)?;
         loop {
@@ -73,6 +75,17 @@ fn effective_alpha(parameters: &DriveParameters) -> f64 {
     (superblocks * geometry.units_per_superblock) as f64 / geometry.units as f64
 }
 
+/// Drive writes of RND 4 KiB after which only a fortieth of the spare capacity's size is still where it was before.
+fn settling(parameters: &DriveParameters) -> f64 {
+    (40.0 / (effective_alpha(parameters) - 1.0)).ln()
+}
+
+/// The smallest capacity with blocks of their own length.
+fn whole_blocks(p: &DriveParameters) -> u64 {
+    let superblock = u64::from(p.dies * p.planes * p.pages_per_block) * p.page_bytes;
+    p.capacity_bytes.min((SUPERBLOCKS * superblock) / UNIT * UNIT)
+}
+
 fn shrink(parameters: &mut DriveParameters, capacity_bytes: u64) {
     let wanted = effective_alpha(parameters);
     parameters.capacity_bytes = capacity_bytes;
@@ -97,9 +110,15 @@ fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().collect();
     let argument = |index: usize, default: &str| args.get(index).cloned().unwrap_or(default.into());
     let mut parameters = DriveParameters::preset(&argument(1, "sata-enterprise"), &argument(7, "{}"))?;
-    if let Some(bytes) = args.get(2) {
-        shrink(&mut parameters, bytes.parse().expect("bytes"));
+    match args.get(2).map(String::as_str) {
+        Some("blocks") => {
+            let bytes = whole_blocks(&parameters);
+            shrink(&mut parameters, bytes);
+        }
+        Some(bytes) => shrink(&mut parameters, bytes.parse().expect("bytes or `blocks`")),
+        None => {}
     }
+    let drive_writes = settling(&parameters);
     let threads: u32 = argument(3, "4").parse().expect("threads");
     let depth: u32 = argument(4, "32").parse().expect("queue depth");
     let seconds: f64 = argument(5, "10").parse().expect("seconds");
@@ -107,23 +126,21 @@ fn main() -> Result<(), Error> {
     let mut bench = Bench { session: Session::simulated(parameters, 1, threads, depth.max(32))?, threads, depth };
     let time = Stop::Time { ns: (seconds * 1e9) as u64 };
 
-    let fresh = bench.random(4.0, 0.0, Stop::Ios { ios: units / 2 })?;
-    println!("FOB RND 4 KiB W       {fresh:>10.0} IOPS");
+    println!("metric,value");
+    println!("fob_rnd4k_w,{:.0}", bench.random(4.0, 0.0, Stop::Ios { ios: units / 2 })?);
     bench.run(SEQUENTIAL, 128.0, 0.0, (1, 32), Stop::Bytes { bytes: 2 * units / 32 * 32 * UNIT })?;
-    for (name, read) in [("W", 0.0), ("R", 100.0)] {
+    for (name, read) in [("w", 0.0), ("r", 100.0)] {
         let rate = per_second(&bench.run(SEQUENTIAL, 1024.0, read, (1, 32), time)?);
-        println!("SEQ 1024 KiB {name}        {:>10.0} MB/s", rate * 1.048576);
+        println!("seq1024k_{name}_mbs,{:.0}", rate * 1.048576);
     }
-    bench.random(4.0, 0.0, Stop::Ios { ios: SETTLING * units })?;
-    for (name, read) in [("W    ", 0.0), ("65/35", 65.0), ("R    ", 100.0)] {
-        println!("RND 4 KiB {name}       {:>10.0} IOPS", bench.random(4.0, read, time)?);
+    bench.random(4.0, 0.0, Stop::Ios { ios: (drive_writes * units as f64) as u64 })?;
+    for (name, read) in [("w", 0.0), ("rw65", 65.0), ("r", 100.0)] {
+        println!("rnd4k_{name},{:.0}", bench.random(4.0, read, time)?);
     }
-    for (name, kib, read) in
-        [("0.5 KiB R", 0.5, 100.0), ("4 KiB R  ", 4.0, 100.0), ("8 KiB R  ", 8.0, 100.0), ("4 KiB W  ", 4.0, 0.0)]
-    {
+    for (name, kib, read) in [("0.5k_r", 0.5, 100.0), ("4k_r", 4.0, 100.0), ("8k_r", 8.0, 100.0), ("4k_w", 4.0, 0.0)] {
         bench.session.idle(1_000_000_000)?;
         let (mean, most) = latency_ms(&bench.run(Access::Random, kib, read, (1, 1), time)?);
-        println!("T1Q1 {name}        {mean:>10.3} ms mean, {most:.3} ms maximum");
+        println!("lat_rnd{name}_avg_ms,{mean:.3}\nlat_rnd{name}_max_ms,{most:.3}");
     }
     if argument(6, "") != "matrix" {
         return Ok(());

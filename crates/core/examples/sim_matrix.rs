@@ -19,6 +19,7 @@ fn run(session: &mut Session, access: Access, kib: f64, read_percent: f64, stop:
         queue_depth: 32,
         entropy_percent: 100,
         alignment_bytes: None,
+        rate: None,
     };
     session.start(stimulus, stop, 1_000_000_000, true)?;
     loop {

@@ -22,6 +22,7 @@ fn run(session: &mut Session, access: Access, kib: u64, threads: u32, stop: Stop
         queue_depth: 32,
         entropy_percent: 100,
         alignment_bytes: None,
+        rate: None,
     };
     session.start(stimulus, stop, 60_000_000_000, true)?;
     loop {

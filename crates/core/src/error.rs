@@ -17,6 +17,8 @@ pub enum StimulusError {
     RangeTooSmall { range: u64, block: u64 },
     #[error("the LBA groups' probabilities add up to {0} percent, not 100")]
     GroupProbability(f64),
+    #[error("a rate of {0} I/Os per second: more than 0 and at most a thousand million are possible")]
+    Rate(f64),
     #[error("{what} {asked} is over the {limit} this session was opened for")]
     OverLimit { what: &'static str, asked: u64, limit: u64 },
     #[error("not a stimulus: {0}")]

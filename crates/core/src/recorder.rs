@@ -115,6 +115,8 @@ pub struct Recorder {
     pub handover_ios: u64,
     /// Completed after the window's end: in the histogram, not in the window's counters.
     pub late_ios: u64,
+    /// Open loop only: how long after its intended time each I/O was issued.
+    pub lateness: Option<Histogram<u64>>,
     /// `Nanos::MAX` until the window opens.
     start: Nanos,
     window_end: Nanos,
@@ -136,6 +138,7 @@ impl Recorder {
             group_ios: vec![],
             handover_ios: 0,
             late_ios: 0,
+            lateness: None,
             start: Nanos::MAX,
             window_end: Nanos::MAX,
             interval_ns,
@@ -143,13 +146,21 @@ impl Recorder {
         }
     }
 
-    /// Count what is drawn of the stimulus's block sizes and LBA groups.
+    /// Count what is drawn of the stimulus's block sizes and LBA groups, and in an open loop how late it is issued.
     pub fn counting_draws(mut self, stimulus: &Stimulus) -> Self {
         let sizes = stimulus.block_sizes.iter().filter(|share| share.weight > 0).count();
         let groups = if let Access::Groups { groups } = &stimulus.access { groups.len() } else { 1 };
         self.size_ios = vec![0; if sizes > 1 { sizes } else { 0 }];
         self.group_ios = vec![0; if groups > 1 { groups } else { 0 }];
+        self.lateness = stimulus.rate.map(|_| latency_histogram());
         self
+    }
+
+    /// An I/O of an open loop was issued so long after its time.
+    pub fn record_lateness(&mut self, ns: u64) {
+        if let Some(lateness) = &mut self.lateness {
+            lateness.record(ns).expect("the histogram grows");
+        }
     }
 
     #[inline]
@@ -172,7 +183,7 @@ impl Recorder {
         self.interval_end = start.0;
     }
 
-    /// A successful I/O. `completed` must not run backwards between calls.
+    /// A successful I/O; in an open loop `submitted` is when it was due. `completed` must not run backwards between calls.
     #[inline]
     pub fn record(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
         if submitted < self.start || completed > self.window_end {
@@ -268,6 +279,9 @@ impl Recorder {
         }
         self.handover_ios += other.handover_ios;
         self.late_ios += other.late_ios;
+        if let (Some(mine), Some(theirs)) = (&mut self.lateness, &other.lateness) {
+            mine.add(theirs).expect("both histograms grow");
+        }
         if self.intervals.len() < other.intervals.len() {
             self.intervals.resize(other.intervals.len(), Interval::default());
         }

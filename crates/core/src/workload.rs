@@ -5,6 +5,7 @@
 //! rejection (Lemire, ACM TOMACS 2019): exactly uniform for any range, independent of capacity. A stream goes
 //! on from step to step; so does its sequential position.
 
+mod arrivals;
 mod draw;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StimulusError;
 use crate::units::{Bytes, Lba, SECTOR};
+pub use arrivals::{ArrivalKind, Arrivals, Rate};
 use draw::{Placement, Range, below, cumulative, pick, threshold};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +88,9 @@ pub struct Stimulus {
     pub entropy_percent: u8,
     #[serde(default)]
     pub alignment_bytes: Option<u64>,
+    /// `None`: a closed loop, in which the next I/O is issued when one completes.
+    #[serde(default)]
+    pub rate: Option<Rate>,
 }
 
 fn full_entropy() -> u8 {
@@ -155,6 +160,11 @@ impl Stimulus {
             && (alignment == 0 || alignment % SECTOR != 0)
         {
             return Err(StimulusError::Alignment(alignment));
+        }
+        if let Some(rate) = self.rate
+            && !(rate.ios_per_s > 0.0 && rate.ios_per_s <= Rate::MOST)
+        {
+            return Err(StimulusError::Rate(rate.ios_per_s));
         }
         self.validate_groups()
     }
@@ -308,9 +318,8 @@ impl RequestStream {
         Ok((region, share))
     }
 
-    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). For a
-    /// sequential stimulus a whole number of passes over the range is one over each region; any other share is
-    /// rounded down to 4 KiB.
+    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). In sequence
+    /// a whole number of passes over the range is one over each region; another share is rounded down to 4 KiB.
     pub fn share_of(&self, bytes: u64, threads: u64) -> u64 {
         let whole = |part: u64| part / 4096 * 4096;
         match &self.plan {

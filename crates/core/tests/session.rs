@@ -327,8 +327,13 @@ fn progress_is_seen_while_a_step_runs() {
     session.start(at(random(4096, 65.0), 2, 4), seconds(1e6), SECOND, true).unwrap();
     let mut seen = (0, 0);
     for _ in 0..3 {
-        std::thread::sleep(Duration::from_millis(10));
-        let now = session.progress();
+        // On a busy machine it may take a while until both threads run.
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut now = session.progress();
+        while (now.0 <= seen.0 || now.1 <= seen.1) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            now = session.progress();
+        }
         assert!(now.0 > seen.0 && now.1 > seen.1, "{now:?} after {seen:?}");
         seen = now;
     }
@@ -514,4 +519,21 @@ fn a_hand_over_ends_also_when_the_old_ios_are_starved() {
         assert!(result.handover_ns < 60 * SECOND, "the hand-over took {} ns", result.handover_ns);
         assert!(result.recorder.read.window_ios + result.recorder.write.window_ios > 0);
     }
+}
+
+/// A ring without a device: all goes through the kernel, and comes back.
+#[test]
+fn no_ops_come_back_from_the_ring() {
+    let mut session = match Session::nop(Bytes(GIB), 1, 2, 32) {
+        Ok(session) => session,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    for (threads, depth) in [(1, 1), (2, 7), (2, 32)] {
+        let result = step(&mut session, &at(random(4096, 65.0), threads, depth), Stop::Ios { ios: PRIME });
+        assert_sound(&result);
+        assert_eq!((result.submitted_ios, result.recorder.ios()), (PRIME, PRIME));
+    }
+    let timed = step(&mut session, &at(random(4096, 100.0), 1, 32), seconds(0.05));
+    assert_sound(&timed);
+    assert!(timed.recorder.ios() > 0);
 }

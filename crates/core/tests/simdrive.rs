@@ -76,16 +76,33 @@ fn a_single_reads_latency_is_the_sum_of_its_parts() {
         let mut host = Host::new(p.clone(), 32);
         host.fill(4096);
         host.rest(SECOND);
+        // Each part is a whole number of ns.
+        let ns = |us: f64| (us * 1e3).round() as u64;
         for bytes in [512, 4096] {
-            let least_us = 1e6 / p.link_read_max_iops;
-            let link_us = least_us.max(p.link_read_overhead_us + bytes as f64 / p.link_read_mb_per_s);
+            let (bytes_us, least_us) = (bytes as f64 / p.link_read_mb_per_s, 1e6 / p.link_read_max_iops);
+            let link = ns((least_us - bytes_us).max(p.link_read_overhead_us)) + ns(bytes_us);
             // The flash moves whole units, the link what was asked for; the slower of channel and controller counts.
-            let controller_us = p.controller_read_overhead_us + UNIT as f64 / controller_rate(&p);
-            let across_us = controller_us.max(UNIT as f64 / p.channel_mb_per_s);
-            let us = p.read_us + across_us + link_us + p.read_latency_us;
-            let ours = host.one(request(Operation::Read, 8 * 1001, bytes / 512));
-            assert!((ours as f64 - us * 1e3).abs() < 3.0, "{changes}: {bytes} bytes in {ours} ns, not {us} us");
+            let controller = ns(p.controller_read_overhead_us) + ns(UNIT as f64 / controller_rate(&p));
+            let across = controller.max(ns(UNIT as f64 / p.channel_mb_per_s));
+            let law = ns(p.read_us) + across + link + ns(p.read_latency_us);
+            assert_eq!(host.one(request(Operation::Read, 8 * 1001, bytes / 512)), law, "{changes}: {bytes} bytes");
         }
+    }
+}
+
+/// Fresh out of the box, where channels and controller are no limit: min(dies x planes x page / tPROG, link).
+#[test]
+fn a_fresh_drive_writes_as_fast_as_its_dies_program_or_its_link_brings_data() {
+    let wide = r#""channel_mb_per_s": 100000.0, "controller_mb_per_s": 0, "write_commands_per_map_page": 0"#;
+    for changes in ["", r#", "program_us": 500.0"#, r#", "dies": 8"#, r#", "planes": 4, "link_write_mb_per_s": 2000.0"#]
+    {
+        let p = drive(&format!("{{{wide}{changes}}}"));
+        let dies = f64::from(p.dies) * page_bytes(&p) / p.program_us;
+        let law = dies.min(MIB as f64 / (p.link_write_overhead_us + MIB as f64 / p.link_write_mb_per_s));
+        let mut host = Host::new(p, 32);
+        let done = host.run(32, (0..1200).map(|i| write(i * 256, 256)));
+        let mb_per_s = 944.0 * MIB as f64 * 1e3 / (done[1199].completed - done[255].completed) as f64;
+        assert!((mb_per_s / law - 1.0).abs() < 0.02, "{changes}: {mb_per_s:.1} MB/s, not {law:.1}");
     }
 }
 

@@ -51,6 +51,29 @@ fn the_energy_of_a_known_mix_is_the_sum_of_its_parts() {
     assert_close(busy.energy_j, expected, 1e-9, "units read");
 }
 
+/// A program of three pages takes three times the energy of one; in SLC mode each operation takes what its time says.
+#[test]
+fn programs_of_several_pages_and_of_slc_pages_take_their_energy() {
+    const PROGRAMS: u64 = 211;
+    let one_shot = r#""pages_per_block": 240, "pages_per_program": 3, "program_uj": 500.0, "read_uj": 30.0"#;
+    for (cache, programs_of_page, reads_of_page) in
+        [("", 1.0, 1.0), (r#", "slc_static_mib": 64, "bits_per_cell": 3"#, 3.0 * 250.0 / 1900.0, 25.0 / 50.0)]
+    {
+        let times = r#""program_us": 1900.0, "slc_program_us": 250.0, "read_us": 50.0, "slc_read_us": 25.0"#;
+        let p = small(&format!("{one_shot}, {times}{cache}"));
+        let (per_program, per_sense) =
+            (u64::from(p.geometry().units_per_page), u64::from(p.geometry().units_per_sense));
+        let mut host = Host::new(p, 32);
+        host.run(8, (0..PROGRAMS).map(|i| write(per_program * i, per_program)));
+        host.rest(SECOND);
+        // Each native program is of three pages.
+        let programmed = PROGRAMS as f64 * 3.0 * 500e-6 * programs_of_page;
+        assert_close(conditions(&mut host).energy_j, programmed, 1e-9, "pages programmed");
+        host.run(8, (0..PROGRAMS).map(|i| read(per_sense * i, 1)));
+        assert_close(conditions(&mut host).energy_j, PROGRAMS as f64 * 30e-6 * reads_of_page, 1e-9, "pages read");
+    }
+}
+
 /// A drive that only erases has energy: it comes in whole blocks, as many as were released and opened again.
 #[test]
 fn erased_blocks_are_counted_when_they_are_written_again() {
@@ -174,6 +197,12 @@ fn wrong_parameters_are_named() {
         (r#"{"idle_w": -1.0}"#, "idle_w"),
         (r#"{"thermal_time_constant_s": 0.0}"#, "thermal_time_constant_s"),
         (r#"{"ambient_c": -300.0}"#, "ambient_c"),
+        (r#"{"thermal_resistance_c_per_w": 5.0}"#, "thermal_resistance_c_per_w: no effect without an energy"),
+        (r#"{"idle_w": 1.0, "throttle_full_c": 90.0}"#, "throttle_full_c: no effect without thermal_resistance"),
+        (
+            r#"{"idle_w": 1.0, "thermal_resistance_c_per_w": 5.0, "throttle_full_c": 70.0}"#,
+            "throttle_full_c: must be above throttle_from_c",
+        ),
     ] {
         let error = DriveParameters::preset("sata-enterprise", changes).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");

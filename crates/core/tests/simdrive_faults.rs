@@ -203,6 +203,32 @@ fn a_drive_that_drops_out_while_its_power_is_off_stays_away() {
     assert_eq!(one(&mut drive, read(0, 1)), Err(ENODEV), "nor does another power loss bring it back");
 }
 
+/// Neither does it collect while it is idle, nor fold its cache.
+#[test]
+fn a_drive_that_has_dropped_out_does_nothing_of_its_own_accord() {
+    for (work, done) in [
+        (r#""idle_collect_after_ms": 20.0, "idle_collect_free_percent": 50.0"#, 0),
+        (r#""slc_static_mib": 8, "bits_per_cell": 3, "slc_fold_after_ms": 20.0"#, 1),
+    ] {
+        // The last command, and those outstanding with it, find it gone.
+        for (gone, fault) in [(false, ""), (true, r#", "fault_dropout_after_ios": 74999"#)] {
+            let mut drive = SimDrive::new(small(&format!("{work}{fault}")), 32).unwrap();
+            let requests = random_units(1, 25_000).take(75_000).map(|unit| write(unit, 1));
+            assert_eq!(outcomes(&mut drive, 32, requests).last().unwrap().2.is_err(), gone);
+            let moved = |drive: &SimDrive| {
+                let counters = drive.counters();
+                [counters.collected_units, counters.folded_units][done]
+            };
+            let before = moved(&drive);
+            let until = Nanos(drive.now().0 + 10_000_000_000);
+            while drive.now() < until {
+                drive.wait(until, &mut vec![]).unwrap();
+            }
+            assert_eq!(moved(&drive) == before, gone, "{work}: collected when it is there only");
+        }
+    }
+}
+
 #[test]
 fn faults_repeat_with_their_seed_and_only_with_it() {
     let run = |seed: u64| {

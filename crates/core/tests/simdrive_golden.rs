@@ -87,41 +87,41 @@ fn digest(changes: &str) -> u64 {
 fn answers_are_what_they_were() {
     let mut wrong = vec![];
     for (changes, expected) in [
-        (r#""capacity_bytes": 512000000"#, 0x835bd8e09bbb2d07),
-        (r#""capacity_bytes": 256000000, "over_provisioning": 0.07"#, 0xdcabdfbf63154faf),
+        (r#""capacity_bytes": 512000000"#, 0x8a9ece02f3f839f8),
+        (r#""capacity_bytes": 256000000, "over_provisioning": 0.07"#, 0xb5b40164149ddf73),
         (
             r#""capacity_bytes": 100000256, "dies": 7, "channels": 3, "planes": 3, "page_bytes": 4096"#,
-            0x95d3d775406304a6,
+            0xa2347c68d4d9ab0e,
         ),
-        (r#""capacity_bytes": 102400000, "read_priority": true, "write_buffer_kib": 256"#, 0x85e3a0e1c9b1fb47),
-        (r#""capacity_bytes": 102400000, "power_loss_protection": false, "full_duplex": true"#, 0x9c5826be78248a94),
+        (r#""capacity_bytes": 102400000, "read_priority": true, "write_buffer_kib": 256"#, 0xe035a54deb02ab37),
+        (r#""capacity_bytes": 102400000, "power_loss_protection": false, "full_duplex": true"#, 0x7d1c79e1e1665adf),
         (
             r#""capacity_bytes": 102400000, "dies": 5, "planes": 4, "page_bytes": 16384, "queue_slots": 64"#,
-            0x52d94582f6e85913,
+            0xa19286fe9e284a97,
         ),
         (
             r#""capacity_bytes": 51200000, "dies": 1, "channels": 1, "write_commands_per_map_page": 0"#,
-            0x51596f22f6aca425,
+            0x15ef040e458dda81,
         ),
         (
             r#""capacity_bytes": 102400000, "channel_mb_per_s": 20.0, "write_buffer_kib": 4096, "dies": 11"#,
-            0xc3025dfffade5b44,
+            0x070c563a5125b29d,
         ),
-        (r#""capacity_bytes": 102400000, "program_us": 100.0, "write_commands_per_map_page": 1"#, 0x0ef4cc8eeefb7a25),
+        (r#""capacity_bytes": 102400000, "program_us": 100.0, "write_commands_per_map_page": 1"#, 0xb37a89404ee18bb6),
         (
             r#""capacity_bytes": 102400000, "planes": 64, "page_bytes": 4096, "dies": 2, "gc_reserve_superblocks": 7"#,
-            0x72482bcfe82a9f48,
+            0xb6910b45bcc95bcc,
         ),
         // The controller's data path.
         (
             r#""capacity_bytes": 256000000, "controller_mb_per_s": 500, "controller_read_overhead_us": 6,
             "controller_write_overhead_us": 1"#,
-            0x9b3ada46b4757202,
+            0xfa281f3898e341f8,
         ),
         (
             r#""capacity_bytes": 102400000, "controller_mb_per_s": 150, "controller_read_overhead_us": 2,
             "read_priority": true, "power_loss_protection": false, "dies": 7, "channels": 3"#,
-            0x6f68d5acbfc92cdb,
+            0x196aa90a48cbc836,
         ),
     ] {
         // Of a name that is there twice, the second counts.

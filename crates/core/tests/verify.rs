@@ -48,7 +48,7 @@ fn bench(threads: u32, depth: u32, block: u64, faults: Faults, seed: u64) -> Ben
     let (disk, book, counts) = (medium.clone(), Arc::clone(&ledger), Arc::clone(&injected));
     let make = move |thread| {
         let device = FaultyDevice::new(&disk, thread, depth, Bytes(block), seed, faults, &counts)?;
-        Ok(Ledgered::new(device, Arc::clone(&book), thread, depth)?)
+        Ok(Ledgered::new(device, Some(Arc::clone(&book)), thread, depth)?)
     };
     let session = Session::on(RANGE, seed, limits, make).unwrap();
     Bench { session, medium, ledger, injected }

@@ -17,7 +17,7 @@ mod _core {
     #[pymodule_export]
     use crate::iolog::IoLogReader;
     #[pymodule_export]
-    use crate::session::{Session, preset_description, preset_names, preset_text};
+    use crate::session::{Session, clock_ns, preset_description, preset_names, preset_text};
     #[pymodule_export]
     use crate::verify::Verifier;
 }

@@ -96,6 +96,12 @@ impl Session {
         Self::new(engine::Session::null_with_data(Bytes(range_bytes), seed, limits, verifiable), "{}".into())
     }
 
+    #[staticmethod]
+    fn nop(py: Python<'_>, range_bytes: u64, seed: u64, max_threads: u32, max_queue_depth: u32) -> PyResult<Self> {
+        let open = || engine::Session::nop(Bytes(range_bytes), seed, max_threads, max_queue_depth);
+        Self::new(py.detach(open), "{}".into())
+    }
+
     #[getter]
     fn range_bytes(&self) -> u64 {
         self.lock().range().0
@@ -204,11 +210,14 @@ fn step(stimulus_json: &str, stop_json: &str) -> PyResult<(Stimulus, Stop)> {
 /// The fields of `flashgauge.measurement.Measurement`.
 fn measurement(py: Python<'_>, result: StepResult) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    let recorder = result.recorder;
+    let mut recorder = result.recorder;
     dict.set_item("start_ns", recorder.start().0)?;
     dict.set_item("window_ns", result.window_ns)?;
     dict.set_item("intervals", intervals(py, &recorder)?)?;
     dict.set_item("submitted_ios", result.submitted_ios)?;
+    dict.set_item("intended_ios", result.intended_ios)?;
+    let lateness = recorder.lateness.take().map(|inner| Histogram { inner }.into_pyobject(py)).transpose()?;
+    dict.set_item("lateness", lateness)?;
     dict.set_item("handover_ios", recorder.handover_ios)?;
     dict.set_item("late_ios", recorder.late_ios)?;
     dict.set_item("handover_ns", result.handover_ns)?;
@@ -277,6 +286,12 @@ fn intervals<'py>(py: Python<'py>, recorder: &Recorder) -> PyResult<Bound<'py, P
     dict.set_item("latency_sum_ns", list(|interval| interval.latency_sum_ns))?;
     dict.set_item("latency_max_ns", list(|interval| interval.latency_max_ns))?;
     Ok(dict)
+}
+
+/// Now, on the clock that the measurements of real devices have.
+#[pyfunction]
+pub fn clock_ns() -> u64 {
+    engine::monotonic().0
 }
 
 #[pyfunction]

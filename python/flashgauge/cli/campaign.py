@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -60,21 +59,12 @@ def check_jobs(jobs: int, target: str) -> None:
         )
 
 
-def check_consent(request: RunRequest) -> None:
-    """What one test leaves in a file is contents to the next. Raises RequestError."""
-    target = parse_target(request.target)
-    if target.kind == "file" and request.consent is None:
-        name = os.path.basename(os.path.realpath(target.path))
-        raise RequestError(f"{request.target}: each test destroys what the one before it left; add --consent {name}")
-
-
 def run_campaign(campaign: Campaign, folder: Path, how: How, *, again: bool = False) -> None:
     """Run what is not complete, then write the summary. `again`: the folder is there already.
 
     Raises what a test raises; typer.Exit when one has failed.
     """
     check_jobs(how.jobs, campaign.request.target)
-    check_consent(campaign.request)
     with ExitStack() as stack:
         if again:
             stack.enter_context(locked(folder))
@@ -84,10 +74,11 @@ def run_campaign(campaign: Campaign, folder: Path, how: How, *, again: bool = Fa
         # All of it, before the first test begins: what is wrong must not show up after a day.
         prepared = {test: prepare(request, fresh=not again) for test, request in requests.items()}
         if prepared:
-            request = replace(campaign.request, consent=asked_consent(campaign.request, how.json))
-            requests = {test: replace(one, consent=request.consent) for test, one in requests.items()}
-            dut = survey(list(prepared.values()), request)
-            check_same(campaign, folder, dut)
+            request = asked_consent(campaign.request, how.json, tests=len(campaign.tests))
+            dut, identity = survey(list(prepared.values()), request)
+            check_same(campaign, folder, dut, identity)
+            # Each test opens the device anew: it has to be the one that was consented to and looked at now.
+            requests = {test: replace(one, consent=request.consent, seen=identity) for test, one in requests.items()}
         forecasts = _forecasts(campaign, prepared)
         if not again:
             create(folder, campaign)

@@ -2,51 +2,92 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
 from flashgauge._core import TargetError
-from flashgauge.execute import RunRequest
-from flashgauge.rig import identify, safety
+from flashgauge.execute import RequestError, RunRequest
+from flashgauge.rig import identify, records, safety
 from flashgauge.rig.identify import BlockDevice
-from flashgauge.rig.target import parse_target
+from flashgauge.rig.target import Target, parse_target
 from flashgauge.rig.uses import read_uses
 
 CONSENT_SIGNATURES = "Overwrite a member of an array, a pool or a volume group too, when nothing uses it."
 
 
-def asked_consent(request: RunRequest, json: bool) -> str | None:
-    """The consent of the request; where there is none, what the operator types. Nobody is asked about a simulated drive
-    or a file, nor where nobody could see the question or answer it: then the run is refused as without consent.
+def asked_consent(request: RunRequest, json: bool, tests: int = 1) -> RunRequest:
+    """The request with its consent, and with what the device was then; where no consent was given, with what the
+    operator types. Nobody is asked about a simulated drive or a file without contents, nor where nobody could see the
+    question or answer it: then the run is refused as without consent. `tests`: that are to run one after another.
 
-    Raises TargetError when the device is refused whatever the consent, or something else was typed; DeviceError when
-    it was exchanged meanwhile.
+    Raises TargetError when the device is refused whatever the consent, or something else was typed; RequestError when a
+    file is to be written by several tests without consent; DeviceError when the device was exchanged meanwhile.
     """
     target = parse_target(request.target)
     seen = not json and sys.stdin.isatty() and sys.stderr.isatty()
-    if request.consent is not None or target.kind != "block" or not seen:
-        return request.consent
+    if target.kind == "sim" or request.consent is not None:
+        return request
+    if target.kind == "file":
+        return _about_file(request, target, seen, tests)
+    return _about_device(request, target) if seen else request
+
+
+def _about_device(request: RunRequest, target: Target) -> RunRequest:
     device = identify.find_block(target.path)
     before = identify.identity(device)
-    safety.refuse(safety.gather(device, read_uses(device.roots)), request.consent_signatures)
+    unreadable = _unreadable(device)
+    facts = safety.gather(device, read_uses(device.roots), touch=unreadable is None)
+    safety.refuse(facts, request.consent_signatures)
     name, what = identify.consent_name(device)
-    _ask(device, what)
+    found = [unreadable] if unreadable is not None else safety.contents(device)
+    _ask(identify.label(device), what, [*found, *_others(device)])
+    _check_typed(name, what, identify.label(device))
+    # The question may have stood there for hours.
+    safety.same_device(before, identify.identity(identify.find_block(target.path)), device.given)
+    return replace(request, consent=name, seen=before)
+
+
+def _unreadable(device: BlockDevice) -> str | None:
+    """Why the device is not to be read now: what an earlier run has left in it comes to its end after the consent."""
+    if records.command_under_way(device):
+        return "cannot be read: a format begun by an earlier run is under way"
+    return "cannot be read: an earlier run may have left its password" if records.password_left(device) else None
+
+
+def _about_file(request: RunRequest, target: Target, seen: bool, tests: int) -> RunRequest:
+    """What a test leaves in a file is contents to the next."""
+    path = os.path.realpath(target.path)
+    name = os.path.basename(path)
+    status = os.stat(path) if os.path.isfile(path) else None
+    size_bytes = status.st_size if status is not None else 0
+    if tests > 1 and not seen:
+        raise RequestError(f"{request.target}: each test destroys what the one before it left; add --consent {name}")
+    if not seen or not (size_bytes or tests > 1):
+        return request
+    label = f"{request.target} ({size_bytes} bytes{', a file with contents' if size_bytes else ''})"
+    _ask(label, "name", [f"{path}: {size_bytes} bytes"] if size_bytes else [])
+    _check_typed(name, "name", label)
+    if status is not None and not (os.path.isfile(path) and os.path.samestat(os.stat(path), status)):
+        raise TargetError(f"{label}: replaced since it was asked about; start again")
+    return replace(request, consent=name)
+
+
+def _check_typed(name: str, what: str, label: str) -> None:
+    """Raises TargetError unless the next line is `name`."""
     typed = sys.stdin.readline().strip()
     if typed != name:
         said = f"{typed!r} is not its {what}" if typed else "no consent given"
-        raise TargetError(f"{identify.label(device)}: {said}; nothing was written")
-    # The question may have stood there for hours.
-    safety.same_device(before, identify.identity(identify.find_block(target.path)), device.given)
-    return name
+        raise TargetError(f"{label}: {said}; nothing was written")
 
 
-def _ask(device: BlockDevice, what: str) -> None:
+def _ask(label: str, what: str, found: list[str]) -> None:
     console = Console(stderr=True, markup=False, highlight=False)
     console.print(Text("ALL DATA ON THIS DEVICE WILL BE DESTROYED", style="bold red"))
-    console.print(identify.label(device), soft_wrap=True)
-    found = [*safety.contents(device), *_others(device)]
+    console.print(label, soft_wrap=True)
     console.print("on it:" if found else "on it: nothing that is recognized; that does not mean it is empty")
     for line in found:
         console.print(f"  {line}", soft_wrap=True)

@@ -124,7 +124,7 @@ def _details(listed: Listed) -> Table:
     row("NUMA node", None if listed.numa_node is None else str(listed.numa_node))
     row("form factor", dut.form_factor)
     row("media", f"{listed.media or 'not known'}{', removable' * listed.removable}")
-    row("write cache", listed.write_cache and f"{listed.write_cache} (the kernel's word)")
+    row("write cache", _cache_text(listed))
     row("purge methods", _purge_text(listed))
     row("temperature", None if listed.temperature_c is None else f"{listed.temperature_c:.0f} °C")
     for part in listed.partitions:
@@ -137,6 +137,14 @@ def _details(listed: Listed) -> Table:
     if listed.may_be_tested:
         row("", f"with --consent {listed.consent}: all its data is then destroyed")
     return grid
+
+
+def _cache_text(listed: Listed) -> str | None:
+    words = [
+        listed.drive_write_cache and f"{listed.drive_write_cache} (read from the drive)",
+        listed.write_cache and f"{listed.write_cache} (the kernel's word)",
+    ]
+    return "; ".join(word for word in words if word) or None
 
 
 def _purge_text(listed: Listed) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from flashgauge.cli.progress import Tracker
 from flashgauge.disclosure import Disclosure
 from flashgauge.estimate import TimeLeft
+from flashgauge.hostlimit import limits
 from flashgauge.measurement import Measurement
 from flashgauge.runfolder import Run
 from flashgauge.spec.registry import Spec
@@ -84,6 +85,9 @@ class JsonObserver(Tracker):
             art_ns=measurement.art_ns,
             ios=measurement.ios,
             gap_ns=measurement.gap_ns,
+            temperature_c=measurement.host.temperature_c,
+            power_w=measurement.host.power_w,
+            host_limited=list(limits(measurement.host, measurement.iops)),
             **_left(self.left()),
         )
 

@@ -66,7 +66,7 @@ class TerminalObserver(Tracker):
 
     def step_done(self, step: IoStep, measurement: Measurement) -> None:
         self._done(step, measurement)
-        self.last_point, self.last_iops = str(step.label), f"{measurement.iops:,.0f} IOPS"
+        self.last_point, self.last_iops = str(step.label), _result_text(measurement)
         self._draw()
 
     def round_judged(self, judged: RoundJudged) -> None:
@@ -160,6 +160,13 @@ def _verdict_text(judged: RoundJudged) -> str:
         return "too few rounds to judge"
     parts = (f"{name} {'steady' if verdict.steady else 'not steady'}" for name, verdict in judged.verdicts.items())
     return ", ".join(parts)
+
+
+def _result_text(measurement: Measurement) -> str:
+    host = measurement.host
+    temperature = "" if host.temperature_c is None else f", {host.temperature_c:.0f} °C"
+    power = "" if host.power_w is None else f", {host.power_w:.1f} W"
+    return f"{measurement.iops:,.0f} IOPS{temperature}{power}"
 
 
 def _describe(step: IoStep) -> str:

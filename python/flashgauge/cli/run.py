@@ -14,6 +14,7 @@ from flashgauge.cli.consent import CONSENT_SIGNATURES, asked_consent
 from flashgauge.cli.signals import steadfast
 from flashgauge.conduct import conduct
 from flashgauge.execute import RequestError, RunRequest, default_folder, prepare
+from flashgauge.rig.power import NONE
 from flashgauge.rig.purge import AUTO, NAMES
 from flashgauge.rig.target import parse_target
 from flashgauge.runfolder import now_text
@@ -21,12 +22,16 @@ from flashgauge.spec.parameters import DeviceClass
 from flashgauge.spec.registry import TESTS
 
 DEVICE_CLASS = Annotated[DeviceClass, typer.Option("--class", help="enterprise: WCD, AR 100 %; client: WCE, AR 75 %.")]
+KEEP_GOING = Annotated[
+    bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
+]
 VERIFY = Annotated[
     bool, typer.Option("--verify", help="Read back at the end all that was written, and check every sector.")
 ]
 IO_LOG = Annotated[
     bool, typer.Option("--io-log", help="Log every I/O, as Parquet files in io-log/: 20 bytes or so for each.")
 ]
+POWER = "Power meter: none, hwmon:NAME, hwmon:NAME/CHANNEL, or quarch:ADDRESS."
 
 
 def run(
@@ -56,12 +61,11 @@ def run(
     operator: Annotated[str | None, typer.Option(help="Test operator's name, for the report.")] = None,
     auditor: Annotated[str | None, typer.Option(help="Auditor's name, for the report.")] = None,
     sponsor: Annotated[str | None, typer.Option(help="Test sponsor, for the report.")] = None,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
-    ] = False,
+    keep_going: KEEP_GOING = False,
     purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
     verify: VERIFY = False,
     io_log: IO_LOG = False,
+    power: Annotated[str, typer.Option(metavar="SOURCE", help=POWER)] = NONE,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
     ] = 1,
@@ -93,12 +97,13 @@ def run(
         purge=purge,
         verify=verify,
         io_log=io_log,
+        power=power,
     )
     campaign = Campaign(names, request, now_text())
     if len(names) == 1 and ALL not in tests:
         one = replace(request_for(campaign, Path(), names[0]), out=out)
         prepared = prepare(one)
-        one = replace(one, consent=asked_consent(one, json))
+        one = asked_consent(one, json)
         with steadfast(), observer_for(json) as observer:
             conduct(one, prepared, observer)
         return

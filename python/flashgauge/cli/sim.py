@@ -25,12 +25,12 @@ def list_presets(json: Annotated[bool, typer.Option("--json", help="One JSON arr
         print(jsonlib.dumps(rows))
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("preset", "capacity", "interface", "media", "what it is"):
+    for column in ("preset", "capacity", "interface", "what it is"):
         justify: JustifyMethod = "right" if column == "capacity" else "left"
         table.add_column(column, justify=justify, no_wrap=column == "preset")
     for row in rows:
         capacity = f"{row['capacity_bytes'] / 1e9:,.0f} GB"
-        table.add_row(row["name"], capacity, row["interface"], row["media"], row["description"])
+        table.add_row(row["name"], capacity, row["interface"], row["description"])
     Console(markup=False, highlight=False).print(table)
 
 
@@ -64,7 +64,7 @@ def _described(drive: str) -> dict[str, Any]:
     """Raises TargetError for an unknown preset or parameter."""
     target = parse_target(drive if drive.startswith("sim:") else f"sim:{drive}")
     if not target.path:
-        raise TargetError(f"{drive}: which preset? there are: {', '.join(preset_names())}")
+        raise TargetError(f"which preset? there are: {', '.join(preset_names())}")
     whole = jsonlib.loads(preset_description(target.path, jsonlib.dumps(overrides(target))))
     preset = jsonlib.loads(preset_description(target.path, "{}"))["parameters"]
     text = preset_text(target.path)
@@ -87,12 +87,14 @@ def _described(drive: str) -> dict[str, Any]:
 def _show(facts: dict[str, Any]) -> None:
     console = Console(markup=False, highlight=False)
     console.print(f"{facts['name']}: {facts['description']}")
+    console.print()
     table = Table("parameter", "value", "source", box=None, pad_edge=False, title="Parameters", title_justify="left")
     for name, parameter in facts["parameters"].items():
         changed = parameter["value"] != parameter["preset_value"]
         source = f"changed; the preset has {_text(parameter['preset_value'])}" if changed else parameter["source"]
         table.add_row(name, _text(parameter["value"]), source)
     console.print(table)
+    console.print()
     derived = Table(box=None, pad_edge=False, title="What follows", title_justify="left")
     for column in ("limit", "value", "", "law"):
         derived.add_column(column, justify="right" if column == "value" else "left")

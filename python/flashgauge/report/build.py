@@ -7,9 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from flashgauge import __version__
+from flashgauge import __version__, hostlimit
 from flashgauge.disclosure import Disclosure, Kind, is_valid_pts_result
 from flashgauge.report.compliance import compliance_section
+from flashgauge.report.conditions import conditions_section
 from flashgauge.report.details import details_section
 from flashgauge.report.header import build_header
 from flashgauge.report.model import Report, TestPart
@@ -50,6 +51,7 @@ def build(folder: Path, report_time: str | None = None) -> Report:
         main=part.main,
         sections=(
             *part.sections,
+            conditions_section(run, replayed),
             compliance_section(run, replayed, disclosures),
             details_section(run, replayed, part, report_time),
         ),
@@ -67,6 +69,12 @@ def _found(run: Run, replayed: Replay, torn: bool) -> list[Disclosure]:
     if replayed.outcome is not None and run.state != "complete":
         message = f"every step is in the journal, but run.json says {run.state!r}: the checks at the end may be missing"
         found.append(Disclosure(Kind.DATA_MISSING, "5", message, again, invalidates=True))
+    if Kind.HOST_LIMITED not in told and run.state != "complete":
+        tally = hostlimit.Tally()
+        for entry in replayed.entries:
+            if entry.kind == "measure":
+                tally.add(entry.label, entry.measurement)
+        found += [tally.disclosure] if tally.disclosure is not None else []
     if torn and Kind.DATA_MISSING not in told:
         message = "the journal's last line was torn; the step it held is not used"
         found.append(Disclosure(Kind.DATA_MISSING, "5", message, "nothing to do: all earlier steps are whole"))

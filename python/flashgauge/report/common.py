@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from flashgauge.report.model import Choice, Field, Item, Layout, Section
+from flashgauge.report.model import Choice, Field, Item, Layout, Section, Table
 from flashgauge.spec.parameters import TestParameters
 from flashgauge.steadystate import Verdict
 
 # A logarithmic axis from here: on a linear one the smallest line would sit on the axis.
 LOG_FROM_RATIO = 30.0
+HOST_SECTION = "Host and Drive During the Run"
 
 
 def section(
@@ -40,6 +42,17 @@ def is_wide(choices: tuple[Choice, ...]) -> bool:
     """Whether the values need a logarithmic axis to be told apart."""
     values = [y for choice in choices for series in choice.series for y in series.y]
     return bool(values) and min(values) > 0 and max(values) / min(values) > LOG_FROM_RATIO
+
+
+def host_marked(table: Table, limited: Iterable[tuple[int, int]], where: str = "") -> Table:
+    """The table with these (row, column) marked as the host's, and a note that says so. `where`: the columns meant,
+    when others have marks of another meaning."""
+    marks = frozenset(limited)
+    if not marks:
+        return table
+    at = f"{where}: " if where else ""
+    note = f"* {at}the host, not the drive, was the limit in a round or more: see {HOST_SECTION}."
+    return replace(table, marks=table.marks | marks, notes=(*table.notes, note))
 
 
 def entropy(parameters: TestParameters) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from flashgauge.report import palette
-from flashgauge.report.common import averaged, is_wide, section, toio
+from flashgauge.report.common import averaged, host_marked, is_wide, section, toio
 from flashgauge.report.demand_metrics import PREWRITE, Demand, rank_color, short
 from flashgauge.report.demand_points import TITLE
 from flashgauge.report.metrics import host_mean
@@ -298,14 +298,16 @@ def _over_depth(context: Context) -> Section | None:
 def iops_matrix(demand: Demand) -> Table:
     """Average IOPS of every combination."""
     p = demand.parameters
-    depths = sorted(p.queue_depths)
-    return Table(
+    depths, counts = sorted(p.queue_depths), sorted(p.thread_counts)
+    table = Table(
         title="IOPS, average of the window's rounds",
         columns=(Column("Thread Count", "thread_count"), *(Column(f"{qd}", f"qd_{qd}", ",.1f") for qd in depths)),
-        rows=tuple((f"{tc}", *(demand.metrics[tc, qd].iops for qd in depths)) for tc in sorted(p.thread_counts)),
+        rows=tuple((f"{tc}", *(demand.metrics[tc, qd].iops for qd in depths)) for tc in counts),
         group="Queue Depth (OIO per thread)",
         name="tabular",
     )
+    cells = ((i, j, demand.metrics[tc, qd]) for i, tc in enumerate(counts) for j, qd in enumerate(depths, 1))
+    return host_marked(table, ((i, j) for i, j, point in cells if point.host_limited))
 
 
 def _intensity(context: Context) -> Section | None:

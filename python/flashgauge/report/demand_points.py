@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from flashgauge.measurement import Measurement
 from flashgauge.report import palette
-from flashgauge.report.common import averaged, section, toio
+from flashgauge.report.common import averaged, host_marked, section, toio
 from flashgauge.report.confidence import confidence_section
 from flashgauge.report.demand_metrics import KNEE_GROWTH, Demand, knee, short
 from flashgauge.report.formats import kib, mix
@@ -58,6 +58,7 @@ def all_points(demand: Demand, clause: str) -> Section:
         "CPU sys: CPU System Usage. IO wait: CPU IO Wait." if demand.cpu_measured else CPU_NOT_MEASURED,
     )
     table = Table("Average of the window's rounds", tuple(columns), tuple(rows), marks=few, notes=notes, name="points")
+    table = host_marked(table, ((i, 3) for i, m in enumerate(measured) if m.host_limited), "at IOPS")
     # The notes stand in the table: under two full columns, they would be alone on the next page.
     return Section("combinations", TITLE, "", clause, (table, _by_total(demand)), layout="flow")
 

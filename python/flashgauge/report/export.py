@@ -13,12 +13,14 @@ from typing import Any
 import polars as pl
 
 from flashgauge import _core
-from flashgauge.measurement import NS_PER_S, Direction, Measurement
+from flashgauge.measurement import NS_PER_S, Direction, HostSeries, Measurement
 from flashgauge.runfolder import Entry, read_journal
 from flashgauge.steps import KIB
 
 # Of a label: what does not apply is null.
 _OPTIONAL = ("round", "read_percent", "block_bytes", "number", "thread_count", "queue_depth")
+# Of the host's series: null where there was no source.
+_HOST = tuple(HostSeries.__dataclass_fields__)
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999, "p99_999": 0.99999}
 
 
@@ -58,11 +60,17 @@ def intervals_frame(entries: Sequence[Entry]) -> pl.DataFrame:
                     "latency_ios": series.latency_ios,
                     "latency_sum_ns": series.latency_sum_ns,
                     "latency_max_ns": series.latency_max_ns,
+                    **{name: _whole(getattr(m.host_series, name), count) for name in _HOST},
                 },
-                schema_overrides=dict.fromkeys(_OPTIONAL, pl.Int64),
+                schema_overrides=dict.fromkeys(_OPTIONAL, pl.Int64) | dict.fromkeys(_HOST, pl.Float64),
             )
         )
     return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _whole(values: Sequence[float | None], count: int) -> list[float | None]:
+    """One for each interval; the host's series may lack the last one, or all."""
+    return [*values[:count], *[None] * (count - len(values))]
 
 
 def _label(entry: Entry, count: int) -> dict[str, list[Any]]:
@@ -112,6 +120,12 @@ def _measurement_row(entry: Entry) -> dict[str, Any]:
         "temperature_max_c": m.host.temperature_max_c,
         "energy_j": m.host.energy_j,
         "throttled_s": m.host.throttled_s,
+        "throttle_transitions": m.host.throttle_transitions,
+        "media_errors": m.host.media_errors,
+        "cpu_busy_percent": m.host.cpu_busy_percent,
+        "interrupts": m.host.interrupts,
+        "engine_busy_percent": m.host.engine_busy_percent,
+        "ceiling_iops": m.host.ceiling_iops,
     }
 
 

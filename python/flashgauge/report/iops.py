@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flashgauge.report import palette
-from flashgauge.report.common import averaged, entropy, is_wide, section, toio
+from flashgauge.report.common import averaged, entropy, host_marked, is_wide, section, toio
 from flashgauge.report.formats import kib, mix
 from flashgauge.report.iops_metrics import Point, Rounds, arrange, window_metrics, window_verdict
 from flashgauge.report.metrics import FIVE_NINES_IOS, PointMetrics
@@ -190,12 +190,21 @@ def _matrix_columns(rounds: Rounds, spec: str) -> tuple[Column, ...]:
 
 def _tabular(rounds: Rounds, metrics: Metrics) -> Table:
     """7.3.6.1: average IOPS over the window's rounds."""
-    return Table(
+    table = Table(
         title="IOPS, average of the window's rounds",
         columns=_matrix_columns(rounds, ",.1f"),
         rows=tuple((f"{b / KIB:g}", *(metrics[r, b].iops for r in rounds.reads)) for b in rounds.blocks),
         group="Read / Write Mix %",
     )
+    cells = ((i, j, metrics[r, b]) for i, b in enumerate(rounds.blocks) for j, r in enumerate(rounds.reads, 1))
+    return host_marked(table, ((i, j) for i, j, point in cells if point.host_limited))
+
+
+def _of_the_host(rounds: Rounds, metrics: Metrics) -> tuple[Series, ...]:
+    """The points that the host limited, for a plot over block size."""
+    found = [(b / KIB, metrics[r, b].iops) for r in rounds.reads for b in rounds.blocks if metrics[r, b].host_limited]
+    x, y = tuple(at for at, _ in found), tuple(iops for _, iops in found)
+    return (Series("limited by the host", x, y, palette.FIT, "dots", marker=len(rounds.reads)),) if found else ()
 
 
 def _plot_2d(rounds: Rounds, metrics: Metrics) -> Section:
@@ -212,7 +221,8 @@ def _plot_2d(rounds: Rounds, metrics: Metrics) -> Section:
                     marker=i,
                 )
                 for i, read in enumerate(rounds.reads)
-            ),
+            )
+            + _of_the_host(rounds, metrics),
         ),
     )
     figure = LineFigure(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flashgauge._core import Histogram
+from flashgauge.hostlimit import limits
 from flashgauge.measurement import Measurement
 
 FIVE_NINES = 0.99999
@@ -19,7 +20,8 @@ FIVE_NINES_IOS = round(1 / (1 - FIVE_NINES))
 
 @dataclass(frozen=True)
 class PointMetrics:
-    """One test point over the window. `ios`: I/Os behind the latencies. None: not measured in every round."""
+    """One test point over the window. `ios`: I/Os behind the latencies. None: not measured in every round.
+    `host_limited`: in a round or more the host, not the drive, was the limit (`hostlimit`)."""
 
     iops: float
     mb_per_s: float
@@ -31,6 +33,7 @@ class PointMetrics:
     iops_per_w: float | None
     cpu_system_percent: float | None
     cpu_iowait_percent: float | None
+    host_limited: bool = False
 
 
 def point_metrics(measurements: Sequence[Measurement]) -> PointMetrics:
@@ -55,6 +58,7 @@ def point_metrics(measurements: Sequence[Measurement]) -> PointMetrics:
         iops_per_w=iops / power_w if power_w else None,
         cpu_system_percent=host_mean(measurements, lambda m: m.host.cpu_system_percent),
         cpu_iowait_percent=host_mean(measurements, lambda m: m.host.cpu_iowait_percent),
+        host_limited=any(limits(m.host, m.iops) for m in measurements),
     )
 
 

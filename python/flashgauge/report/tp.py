@@ -8,7 +8,7 @@ here: plot 8-3 has one page for each block size and R/W mix.
 from __future__ import annotations
 
 from flashgauge.report import palette
-from flashgauge.report.common import entropy, is_wide, no_segments, section, toio
+from flashgauge.report.common import entropy, host_marked, is_wide, no_segments, section, toio
 from flashgauge.report.formats import mix
 from flashgauge.report.metrics import FIVE_NINES_IOS, PointMetrics
 from flashgauge.report.model import (
@@ -230,7 +230,7 @@ def _plot(size: Size, place: int) -> str:
 def _tabular(sizes: tuple[Size, ...]) -> Table:
     """8.3.7.1: average MB/s over the window's rounds."""
     reads = sizes[0].rounds.reads
-    return Table(
+    table = Table(
         title="MB/s, average of the window's rounds",
         columns=(
             Column("Block Size (KiB)", "block_size_kib"),
@@ -239,6 +239,8 @@ def _tabular(sizes: tuple[Size, ...]) -> Table:
         rows=tuple((f"{size.kib:g}", *(size.metrics[read, size.block].mb_per_s for read in reads)) for size in sizes),
         group="Read / Write Mix %",
     )
+    cells = ((i, j, size.metrics[r, size.block]) for i, size in enumerate(sizes) for j, r in enumerate(reads, 1))
+    return host_marked(table, ((i, j) for i, j, point in cells if point.host_limited))
 
 
 def _each_round(size: Size) -> Table:

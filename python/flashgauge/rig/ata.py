@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flashgauge._core import DeviceError
 from flashgauge.rig import tools
 from flashgauge.rig.identify import BlockDevice, read_text
+from flashgauge.rig.node import Node
 
 WORDS = 256
 
@@ -62,7 +63,8 @@ class Ata:
 
     def __init__(self, device: BlockDevice) -> None:
         self.device = device
-        self.path = str(device.roots.dev / device.disk.name)
+        self.node = Node(device, str(device.roots.dev / device.disk.name), device.disk / "dev")
+        self.path = self.node.path
 
     def words(self) -> list[int]:
         """IDENTIFY DEVICE, read anew. Raises DeviceError."""
@@ -91,18 +93,22 @@ class Ata:
 
     def set_write_cache(self, enabled: bool) -> None:
         """Read it back: hdparm ends with 0 whatever the drive answers. Raises DeviceError."""
-        tools.done(tools.run("hdparm", "-W", str(int(enabled)), self.path), self.device.given)
+        tools.done(tools.run("hdparm", "-W", str(int(enabled)), self.node.checked()), self.device.given)
 
     def set_password(self, password: str) -> None:
         """A user password of high security, which the master password could open too. Raises DeviceError."""
         self._secure("--security-set-pass", password)
 
     def disable_security(self, password: str) -> None:
-        """Unlock, and clear the password. Raises DeviceError; success shows in `security` only."""
+        """Clear the password of a drive that is not locked. Raises DeviceError; success shows in `security` only."""
         self._secure("--security-disable", password)
 
+    def unlock(self, password: str) -> None:
+        """A drive whose power was cycled is locked, and takes no other security command. Raises DeviceError."""
+        self._secure("--security-unlock", password)
+
     def _secure(self, option: str, password: str) -> None:
-        output = tools.run("hdparm", "--user-master", "u", option, password, self.path)
+        output = tools.run("hdparm", "--user-master", "u", option, password, self.node.checked())
         tools.done(output, f"{self.device.given}: hdparm {option}")
 
     def sanitize_status(self) -> SanitizeStatus:

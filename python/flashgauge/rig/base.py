@@ -8,8 +8,11 @@ from typing import Any, Protocol
 
 from flashgauge._core import Session
 from flashgauge.disclosure import Disclosure
-from flashgauge.measurement import HostUsage
+from flashgauge.health import Health
+from flashgauge.measurement import HostSeries, HostUsage
 from flashgauge.rig.hostchecks import HostCheck
+from flashgauge.rig.power import PowerSource
+from flashgauge.rig.samples import Window
 from flashgauge.runfolder import DutInfo
 
 # Told what a purge is doing now, in a phrase.
@@ -36,14 +39,37 @@ class Prepared:
     disclosures: tuple[Disclosure, ...] = ()
 
 
+@dataclass(frozen=True)
+class HealthReading:
+    """The drive's health log; None with the reason why it was not read."""
+
+    health: Health | None
+    reason: str = ""
+
+
 class Telemetry(Protocol):
-    """Host and drive conditions over one step."""
+    """Host and drive conditions over each step."""
 
-    def begin(self) -> None:
-        """A step starts now."""
+    def measure_power(self, source: PowerSource) -> None:
+        """By this meter from now on; it is begun, and closed, by whoever gives it."""
 
-    def end(self, quiet: bool = False) -> HostUsage:
-        """Usage since `begin`; None in every field without a source. `quiet`: no command may go to the drive now."""
+    def begin(self, quiet: bool = False) -> None:
+        """A step has started. `quiet`: no command may go to the drive until the next one."""
+
+    def quiet(self) -> None:
+        """No command may go to the drive from now on, until the next step begins: it idles, or is purged."""
+
+    def between(self) -> None:
+        """A step's window is over and the next not begun, and the device is kept loaded: the drive may be asked."""
+
+    def end(self, window: Window) -> tuple[HostUsage, HostSeries]:
+        """Of the window that ended last; None, and an empty series, in every field without a source."""
+
+    def health(self) -> HealthReading:
+        """The drive's health log, read now."""
+
+    def close(self) -> None:
+        """Measure no more. Safe to call twice."""
 
 
 class Rig(Protocol):
@@ -84,8 +110,23 @@ class Rig(Protocol):
 class NoTelemetry:
     """For virtual time: the host's CPU use says nothing about the drive."""
 
-    def begin(self) -> None:
+    def measure_power(self, source: PowerSource) -> None:
         pass
 
-    def end(self, quiet: bool = False) -> HostUsage:
-        return HostUsage()
+    def begin(self, quiet: bool = False) -> None:
+        pass
+
+    def quiet(self) -> None:
+        pass
+
+    def between(self) -> None:
+        pass
+
+    def end(self, window: Window) -> tuple[HostUsage, HostSeries]:
+        return HostUsage(), HostSeries()
+
+    def health(self) -> HealthReading:
+        return HealthReading(None, "the drive is simulated")
+
+    def close(self) -> None:
+        pass

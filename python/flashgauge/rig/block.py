@@ -10,13 +10,14 @@ from typing import Any
 
 from flashgauge._core import DeviceError, Session
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.rig import identify, purge, safety, writecache
+from flashgauge.rig import identify, purge, safety, smart, writecache
 from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry, Tell
 from flashgauge.rig.held import Held
 from flashgauge.rig.hostchecks import HostCheck, check_host
 from flashgauge.rig.identify import BlockDevice, read_text
 from flashgauge.rig.keeper import Keeper, overdue
-from flashgauge.rig.telemetry import HostTelemetry, temperature_source
+from flashgauge.rig.records import RunLock
+from flashgauge.rig.telemetry import HostTelemetry
 
 # Settings of the block layer that change what is measured.
 _QUEUE_FACTS = (
@@ -46,21 +47,27 @@ class BlockRig:
         self._cleared = cleared
         self._verifiable = needs.verifiable
         device = cleared.device
-        self._purge = purge.choose(device, purge_method)
-        self._keeper = Keeper(device, cleared.identity)
-        self.dut = cleared.dut
-        self._held = Held(cleared)
+        self._lock = RunLock(device)
+        try:
+            self._purge = purge.choose(device, purge_method)
+            self._keeper = Keeper(device)
+            self.dut = cleared.dut
+            self._held = Held(cleared)
+        except BaseException:
+            self._lock.release()
+            raise
         try:
             self.session = _session(device, needs)
         except BaseException:
             self._held.close()
+            self._lock.release()
             raise
-        self.telemetry: Telemetry = HostTelemetry(temperature_source(device), device.roots)
+        self.telemetry: Telemetry = HostTelemetry.of(device)
         try:
             # The session opened a path; now that it is held, see that the path led to the right device.
             self.check()
             # Nobody else has it now: what a run has left that ended with its machine can be put back.
-            if done := overdue(device, cleared.identity):
+            if done := overdue(device):
                 print(f"flashgauge: {device.given}: left by an earlier run, put right now: {done}", file=sys.stderr)
         except BaseException:
             self.close()
@@ -79,7 +86,7 @@ class BlockRig:
         }
 
     def software(self) -> dict[str, str]:
-        return purge.tool_versions(self._cleared.device)
+        return purge.tool_versions(self._cleared.device) | smart.tool_versions(self._cleared.device)
 
     def disclosures(self) -> list[Disclosure]:
         meaning = identify.stands_for(self._cleared.device)
@@ -109,6 +116,7 @@ class BlockRig:
             reason = self._keeper.release()
         finally:
             self._held.close()
+            self._lock.release()
         if reason is not None and sys.exc_info()[0] is not None:
             print(f"flashgauge: {reason}", file=sys.stderr)
         elif reason is not None:

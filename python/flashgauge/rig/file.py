@@ -224,7 +224,7 @@ def _refuse_used(path: str, status: os.stat_result, where: str, roots: Roots) ->
     for name, backing in uses.loop_files(roots):
         if same(backing):
             raise TargetError(f"{where}: refused: it is behind {name}: losetup -d /dev/{name} first")
-    for _, process in uses.writers(roots, lambda open_path: open_path == path):
+    for _, process, _ in uses.writers(roots, lambda open_path, _: open_path == path):
         raise TargetError(f"{where}: refused: open for writing by {process}: stop that process first")
 
 

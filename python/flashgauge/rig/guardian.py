@@ -13,13 +13,13 @@ import signal
 import sys
 from pathlib import Path
 
-from flashgauge.rig import keeper
+from flashgauge.rig import keeper, records
 
 
 def main(file: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with keeper.locked(file):
+    with records.locked(file):
         _say("ready")
         sys.stdin.buffer.read()
         try:

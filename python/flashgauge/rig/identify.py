@@ -215,6 +215,8 @@ def stands_for(device: BlockDevice) -> str | None:
     place = str(device.folder)
     if "/virtio" in place:
         return "whatever the hypervisor keeps behind it"
+    if re.search(r"/pseudo_\d+/", place):
+        return "memory (scsi_debug)"
     if "/devices/virtual/" in place and "/nvme-subsystem/" not in place:
         return "something the kernel makes up"
     return None

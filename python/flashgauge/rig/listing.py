@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashgauge.rig import identify, purge, safety, tools, writecache
+from flashgauge._core import DeviceError
+from flashgauge.rig import identify, purge, records, safety, tools, writecache
 from flashgauge.rig.identify import BlockDevice, Roots, read_text
 from flashgauge.rig.safety import Refusal
 from flashgauge.rig.telemetry import temperature_source
@@ -25,6 +26,8 @@ from flashgauge.runfolder import DutInfo
 
 ANSWER_S = 5.0  # for all devices together; a dead drive holds up its reader for half a minute
 READERS = 32
+PURGING = Refusal("purge under way", "a purge that an earlier run began goes on in it: look again when it has ended")
+NOT_LOOKED_AT = "not looked at"
 NO_ANSWER = Refusal("no answer", "it does not answer: check its connection and the kernel log")
 _MEDIA = {"0": "solid state", "1": "rotational"}
 _MADE_UP = r"(loop|z?ram|nbd|nullb)\d"  # of no interest until something is behind them
@@ -42,9 +45,10 @@ class Part:
 class Listed:
     """A device as the listing shows it; None where not known.
 
-    `media`: as the kernel has it, "solid state" or "rotational". `write_cache`: the kernel's word. `consent`: what to
-    type. `may_be_tested`: None when that could not be seen. `purge_methods_complete`: false where the drive would have
-    to be asked for others. `links`: its names in /dev/disk/by-id.
+    `media`: as the kernel has it, "solid state" or "rotational". `write_cache`: the kernel's word;
+    `drive_write_cache`: the drive's own, "on", "off" or "none", where it was asked. `consent`: what to type.
+    `may_be_tested`: None when that could not be seen. `purge_methods_complete`: false where the drive would have to be
+    asked for others. `links`: its names in /dev/disk/by-id.
     """
 
     dut: DutInfo
@@ -54,6 +58,7 @@ class Listed:
     media: str | None
     physical_block_bytes: int
     write_cache: str | None
+    drive_write_cache: str | None
     purge_methods: tuple[str, ...]
     purge_methods_complete: bool
     temperature_c: float | None
@@ -87,15 +92,26 @@ def list_devices(roots: Roots = Roots()) -> Listing:  # noqa: B008 - Roots is fr
 
 
 def list_one(device: BlockDevice) -> Listing:
-    """The device alone; it may be a partition. If it may be tested, it is asked how it can be purged."""
+    """The device alone; it may be a partition. If it may be tested, it is asked how it can be purged, and whether its
+    write cache is on."""
     listing = _listing([device], device.roots)
     (listed,) = listing.devices
-    if not listed.may_be_tested or listed.purge_methods_complete or tools.missing(*purge.needed_tools(device)):
+    if not listed.may_be_tested or tools.missing(*purge.needed_tools(device)):
         return listing
-    supports = purge.supports(device)
-    known = tuple(name for name, support in supports.items() if support.reason is None)
-    listed = replace(listed, purge_methods=known, purge_methods_complete=True)
+    if not listed.purge_methods_complete:
+        supports = purge.supports(device)
+        known = tuple(name for name, support in supports.items() if support.reason is None)
+        listed = replace(listed, purge_methods=known, purge_methods_complete=True)
+    listed = replace(listed, drive_write_cache=_drive_write_cache(device))
     return replace(listing, devices=(listed,))
+
+
+def _drive_write_cache(device: BlockDevice) -> str | None:
+    try:
+        cache = writecache.cache_of(device)
+        return None if cache is None else {True: "on", False: "off", None: "none"}[cache.read()]
+    except DeviceError:
+        return None  # no permission, or the drive fails the command: the run says which
 
 
 def _listing(devices: Sequence[BlockDevice], roots: Roots) -> Listing:
@@ -132,9 +148,7 @@ def _ask_all(devices: Sequence[BlockDevice], uses: Uses) -> dict[str, tuple[tupl
                 device = waiting.get_nowait()
             except queue.Empty:
                 return
-            refusals = tuple(safety.refusals(safety.gather(device, uses, gently=True)))
-            under_test = any(refusal.kind in {"open", "claimed"} for refusal in refusals)
-            answers[device.name] = refusals, None if under_test else _temperature_c(device)
+            answers[device.name] = _ask(device, uses)
 
     for device in devices:
         waiting.put(device)
@@ -145,6 +159,29 @@ def _ask_all(devices: Sequence[BlockDevice], uses: Uses) -> dict[str, tuple[tupl
     for reader in readers:
         reader.join(max(0.0, until_s - time.monotonic()))
     return dict(answers)
+
+
+def _ask(device: BlockDevice, uses: Uses) -> tuple[tuple[Refusal, ...], float | None]:
+    """Refusals and temperature. Nothing is asked of a drive that a program has open, or that purges itself: not by
+    another of its names either, since the drive is one."""
+    if records.command_under_way(device):
+        return (PURGING,), None
+    others = _other_names(device, uses) if uses.writers else set()
+    by = [use.phrase for use in uses.writers if use.names & others]
+    facts = safety.gather(device, uses, gently=True, touch=not by)
+    refusals = tuple(safety.refusals(facts))
+    if by and not refusals:
+        text = f"the same drive is open for writing ({', '.join(by)}): look again when that has ended"
+        return (Refusal(NOT_LOOKED_AT, text),), None
+    under_test = by or any(refusal.kind in {"open", "claimed", "under test"} for refusal in refusals)
+    return refusals, None if under_test else _temperature_c(device)
+
+
+def _other_names(device: BlockDevice, uses: Uses) -> set[str]:
+    """Kernel names of the drive's other namespaces, of other paths to it, and of their partitions."""
+    twins = uses.disks.get(identify.same_drive(device.disk, device.roots) or (), ())
+    disks = {*twins, *identify.other_namespaces(device)} - {device.disk}
+    return {identify.kernel_name(node) for disk in disks for node in (disk, *identify.partitions(disk))}
 
 
 def _listed(
@@ -160,6 +197,7 @@ def _listed(
         media=_MEDIA.get(read_text(disk / "queue/rotational") or "") if identify.stands_for(device) is None else None,
         physical_block_bytes=device.physical_block_bytes,
         write_cache=writecache.kernel_view(device),
+        drive_write_cache=None,
         purge_methods=known,
         purge_methods_complete=complete,
         temperature_c=temperature_c,
@@ -176,7 +214,7 @@ def _listed(
 
 
 def _verdict(refusals: tuple[Refusal, ...]) -> bool | None:
-    unseen = {"permission", NO_ANSWER.kind}
+    unseen = {"permission", NO_ANSWER.kind, NOT_LOOKED_AT}
     if refusals and all(refusal.kind in unseen for refusal in refusals):
         return None
     return not refusals

@@ -20,6 +20,7 @@ from typing import Any
 from flashgauge._core import DeviceError
 from flashgauge.rig import identify, tools
 from flashgauge.rig.identify import BlockDevice, read_text
+from flashgauge.rig.node import Node
 
 VOLATILE_WRITE_CACHE = 6  # feature identifier
 NOT_REPORTED_S = 0xFFFFFFFF  # an estimated time in the log that the drive does not give
@@ -66,7 +67,9 @@ class Nvme:
         if not controllers:
             raise DeviceError(errno.ENODEV, f"{device.given}: no NVMe controller leads to it; is it still connected?")
         self.device = device
-        self.controller = str(device.roots.dev / (live or controllers)[0].name)
+        folder = (live or controllers)[0]
+        self.node = Node(device, str(device.roots.dev / folder.name), folder / "dev")
+        self.controller = self.node.path
         # Read once: were the namespace gone later, there would be none to name, and another one to hit.
         self.nsid = identify.number(device.disk / "nsid")
         if not self.nsid:
@@ -107,7 +110,7 @@ class Nvme:
     def set_feature(self, feature: int, value: int) -> None:
         """The current value only: never --save. Raises DeviceError."""
         arguments = (f"--feature-id={feature}", f"--value={value}")
-        tools.done(tools.run("nvme", "set-feature", self.controller, *arguments), self._at)
+        tools.done(tools.run("nvme", "set-feature", self.node.checked(), *arguments), self._at)
 
     def sanitize_log(self) -> SanitizeLog:
         """Raises DeviceError, also when the drive has no such log."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from flashgauge.rig import identify, purge, safety
+from flashgauge.rig import identify, keeper, purge, records, safety
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.block import BlockRig, usable_bytes
 from flashgauge.rig.file import file_bytes, needed_bytes, open_file
+from flashgauge.rig.identify import BlockDevice, Identity
 from flashgauge.rig.simulated import simulated, simulated_bytes
 from flashgauge.rig.target import Target
 from flashgauge.rig.uses import read_uses
@@ -41,9 +42,11 @@ def open_rig(
     *,
     consent_signatures: bool = False,
     purge_method: str = purge.AUTO,
+    seen: Identity | None = None,
 ) -> Rig:
     """The rig for `target`. `consent`: what the operator gave with --consent; a simulated drive needs none.
     `consent_signatures`: a device that carries a member signature, and is not in use, may be overwritten too.
+    `seen`: what the device was when this process last looked at it, which it has to be still.
 
     Raises TargetError when the target does not exist, is in use, lacks consent, is too small or does not have
     `purge_method`, and DeviceError when the device fails or changes while being opened.
@@ -55,7 +58,21 @@ def open_rig(
     device = identify.find_block(target.path)
     safety.refuse(safety.gather(device, read_uses(device.roots), touch=False), consent_signatures)
     safety.check_consent(device, consent)  # No command goes to a drive before that.
-    purge.wait_for_earlier(device, _Once(f"{device.given}: waiting for "))
+    if seen is not None:
+        safety.same_device(seen, identify.identity(device), identify.label(device))
+    _open_up(device)
     needed = needed_bytes(needs)
-    cleared = safety.clear(device, target.text, consent, needed, consent_signatures=consent_signatures)
+    cleared = safety.clear(device, target.text, consent, needed, consent_signatures=consent_signatures, seen=seen)
     return BlockRig(cleared, needs, purge_method)
+
+
+def _open_up(device: BlockDevice) -> None:
+    """What an earlier run has left in the drive that would make the checks fail: a command that goes on in it, or our
+    password, with which it answers no read since its power was cycled. Raises DeviceError."""
+    tell = _Once(f"{device.given}: waiting for ")
+    records.wait_for_command(device, tell)
+    if records.password_left(device):
+        with safety.claimed(device) as ours:
+            if ours and (done := keeper.overdue(device, tell)):
+                print(f"flashgauge: {device.given}: left by an earlier run, put right now: {done}", file=sys.stderr)
+    purge.wait_for_earlier(device, tell)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flashgauge._core import DeviceError, TargetError
+from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.rig import identify, purge_ata, purge_nvme, purge_scsi, purge_verify, tools
 from flashgauge.rig.ata import Ata, is_ata
 from flashgauge.rig.base import Prepared, Tell
@@ -146,14 +147,25 @@ def run(choice: Choice, device: BlockDevice, recheck: Callable[[], None], keeper
     _forget_partitions(device)
     tell(f"{method.name}: reading samples")
     if stamps is not None:
-        evidence = purge_verify.check(device, stamps, method.name, scrambles=method.scrambles)
+        evidence, unverified = purge_verify.check(device, stamps, method.name, scrambles=method.scrambles)
     else:
-        evidence = "no samples, since the drive took no writes before"
+        unverified = "the drive took no writes before it, so that there were no samples to look for"
+        evidence = f"not verified: {unverified}"
     state = "; ".join(filter(None, (method.what, evidence, log)))
-    if not isinstance(method, Discard):
-        return Prepared(state)
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in choice.passed_over.items())
-    return Prepared(state, (disclosed(method.what, reasons),))
+    disclosures = [] if unverified is None else [_not_verified(method.name, unverified)]
+    if isinstance(method, Discard):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in choice.passed_over.items())
+        disclosures.append(disclosed(method.what, reasons))
+    return Prepared(state, tuple(disclosures))
+
+
+def _not_verified(method: str, why: str) -> Disclosure:
+    return Disclosure(
+        Kind.PURGE_NOT_VERIFIED,
+        "3.2",
+        f"the purge by {method} was not verified: {why}",
+        "run again: a drive that takes writes now can be seen to lose them",
+    )
 
 
 def _wait_for_return(device: BlockDevice, recheck: Callable[[], None]) -> None:

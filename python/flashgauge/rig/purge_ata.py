@@ -16,7 +16,17 @@ from flashgauge.rig.ata import Ata, Security, is_ata
 from flashgauge.rig.base import Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
-from flashgauge.rig.purge_method import UNKNOWN_LIMIT_S, Progress, Support, asked, until_done, whole_drive
+from flashgauge.rig.purge_method import (
+    UNKNOWN_LIMIT_S,
+    LeftUnderWay,
+    Progress,
+    Support,
+    asked,
+    until_done,
+    wait_through,
+    whole_drive,
+)
+from flashgauge.rig.records import PASSWORD
 
 IDLE, FROZEN, UNDER_WAY, FAILED = 0, 1, 2, 3  # sanitize states
 LONGEST_GIVEN_S = {0xFF * 120.0, 0x7FFF * 120.0}  # stands for "longer than that"
@@ -55,7 +65,7 @@ class AtaSanitize:
 
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Ata(device)
-        output = tools.run("hdparm", "--yes-i-know-what-i-am-doing", self.option, drive.path)
+        output = tools.run("hdparm", "--yes-i-know-what-i-am-doing", self.option, drive.node.checked())
         tools.done(output, f"{device.given}: {self.name} not started")
         until_done(lambda: _look(drive), self.name, None, tell)
         status = drive.sanitize_status()
@@ -119,6 +129,10 @@ class AtaSecurityErase:
         keeper.note_password(True, limit_s)
         try:
             self._erase(drive, security, limit_s, tell)
+        except LeftUnderWay:
+            keeper.leave()
+            tell(f"{self.name}: left to the guardian, which clears the drive's password when the erase has ended")
+            raise
         except BaseException:
             tell(f"{self.name}: not finished; the drive's temporary password is being cleared")
             self._clear(device, keeper, limit_s)
@@ -128,25 +142,26 @@ class AtaSecurityErase:
 
     def _erase(self, drive: Ata, security: Security, limit_s: float, tell: Tell) -> None:
         given = drive.device.given
-        drive.set_password(keeper.PASSWORD)
+        drive.set_password(PASSWORD)
         if not drive.security().enabled:
             raise DeviceError(errno.EIO, f"{given}: {self.name}: the drive takes no password; choose another --purge")
         option = "--security-erase-enhanced" if security.enhanced else "--security-erase"
-        command = tools.Command("hdparm", "--user-master", "u", option, keeper.PASSWORD, drive.path)
+        command = tools.Command("hdparm", "--user-master", "u", option, PASSWORD, drive.node.checked())
         estimate_s = _estimate_s(security)
         of = f" of about {estimate_s:.0f} s" if estimate_s is not None else ""
-        try:
-            output = command.wait(limit_s, lambda elapsed_s: tell(f"{self.name}: {elapsed_s:.0f} s{of}"))
-        except KeyboardInterrupt:
-            # The drive takes no command before the erase ends, neither this one's end nor the password's.
-            command.wait(limit_s, lambda elapsed_s: tell(f"{self.name}: interrupted; the drive ends its erase{of}"))
-            raise
+        # The drive takes no command before the erase ends, neither this one's end nor the password's.
+        output = wait_through(command, limit_s, self.name, tell, of)
         tools.done(output, f"{given}: {self.name} failed")
         if drive.security().enabled:  # hdparm ends with 0 after some failures; a success has cleared the password
             raise DeviceError(errno.EIO, f"{given}: {self.name} failed ({output.complaint}); choose another --purge")
 
     def _clear(self, device: BlockDevice, kept: Keeper, limit_s: float) -> None:
-        keeper.clear_password(device, limit_s)
+        """An interruption meanwhile leaves it to the guardian."""
+        try:
+            keeper.clear_password(device, limit_s)
+        except KeyboardInterrupt:
+            kept.leave()
+            raise
         kept.note_password(False)
 
 

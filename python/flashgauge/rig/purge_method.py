@@ -89,6 +89,24 @@ def asked(question: Callable[[], Support], *needed: str) -> Support:
         return Support(str(error.strerror or error))
 
 
+class LeftUnderWay(KeyboardInterrupt):
+    """Interrupted a second time: the drive's command is not waited for any longer."""
+
+
+def wait_through(command: tools.Command, limit_s: float, what: str, tell: Tell, of: str = "") -> tools.Output:
+    """Wait for the end of a command that the drive does not stop for. An interruption is raised after the end; a second
+    one leaves the command alone, and is LeftUnderWay. Raises DeviceError after `limit_s`."""
+    try:
+        return command.wait(limit_s, lambda elapsed_s: tell(f"{what}: {elapsed_s:.0f} s{of}"))
+    except KeyboardInterrupt:
+        tell(f"{what}: interrupted; waiting for its end, since the drive does not stop (Ctrl-C again leaves it alone)")
+    try:
+        command.wait(limit_s)
+    except KeyboardInterrupt:
+        raise LeftUnderWay from None
+    raise KeyboardInterrupt
+
+
 def until_done(look: Callable[[], Progress], what: str, forecast_s: float | None, tell: Tell) -> None:
     """Look until the drive is done. Raises DeviceError when it takes four times its own estimate, and 10 minutes.
 

@@ -2,7 +2,9 @@
 
 Reference: NVM Express Base Specification 2.0, Format NVM (5.14), Sanitize (5.24 and 8.21), Sanitize Status log
 (5.16.1.16.2). Nothing is asked of the drive while a format runs: many carry it out before they answer any other
-command, whose time would run out, and the kernel would reset the controller in the middle of it.
+command, whose time would run out, and the kernel would reset the controller in the middle of it. For the same reason a
+format is not left alone: an interruption waits for its end, and a run that is killed leaves a lock which the next one
+waits for.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from flashgauge.rig.base import Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
 from flashgauge.rig.nvme import Nvme, SanitizeLog
-from flashgauge.rig.purge_method import Progress, Support, asked, until_done, whole_drive
+from flashgauge.rig.purge_method import Progress, Support, asked, until_done, wait_through, whole_drive
+from flashgauge.rig.records import command_lock
 
 FORMAT_LIMIT_S = 4 * 3600.0  # flash is erased in minutes; a command that is given up resets the controller
 USER_DATA_ERASE, CRYPTOGRAPHIC_ERASE = 1, 2  # secure erase settings of Format NVM
@@ -64,10 +67,7 @@ class NvmeFormat:
         drive = Nvme(device)
         namespace = drive.namespace()
         flbas, dps = int(namespace["flbas"]), int(namespace["dps"])
-        command = tools.Command(
-            "nvme",
-            "format",
-            drive.controller,
+        arguments = (
             f"--namespace-id={drive.nsid}",
             # Bits 5 and 6 are the upper ones of the index, where a drive has more than 16 formats.
             f"--lbaf={flbas & 0xF | flbas >> 1 & 0x30}",
@@ -78,7 +78,9 @@ class NvmeFormat:
             f"--timeout={round(FORMAT_LIMIT_S * 1000)}",
             "--force",  # consent was given; without it, nvme-cli waits ten seconds for second thoughts
         )
-        output = command.wait(FORMAT_LIMIT_S, lambda elapsed_s: tell(f"{self.name}: {elapsed_s:.0f} s"))
+        with command_lock(device) as lock:
+            command = tools.Command("nvme", "format", drive.node.checked(), *arguments, lock=lock)
+        output = wait_through(command, FORMAT_LIMIT_S, self.name, tell)
         tools.done(output, f"{device.given}: {self.name} failed")
         after = drive.namespace()
         changes = [name for name in ("nsze", "flbas", "dps") if after[name] != namespace[name]]
@@ -120,7 +122,7 @@ class NvmeSanitize:
 
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Nvme(device)
-        arguments = (drive.controller, f"--sanact={self.action}", "--ause")
+        arguments = (drive.node.checked(), f"--sanact={self.action}", "--ause")
         tools.done(tools.run("nvme", "sanitize", *arguments), f"{device.given}: {self.name} not started")
         until_done(lambda: _look(drive), self.name, self._forecast_s(drive.sanitize_log()), tell)
         log = drive.sanitize_log()

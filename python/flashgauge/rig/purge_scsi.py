@@ -93,7 +93,7 @@ class ScsiSanitize:
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Scsi(device)
         kind = "--crypto" if self.action == CRYPTOGRAPHIC_ERASE else "--block"
-        output = tools.run("sg_sanitize", kind, "--ause", "--early", "--quick", drive.path)
+        output = tools.run("sg_sanitize", kind, "--ause", "--early", "--quick", drive.node.checked())
         tools.done(output, f"{device.given}: {self.name} not started")
         _finish(drive, self.name, tell)
         return None
@@ -116,7 +116,7 @@ class ScsiFormat:
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Scsi(device)
         arguments = ("--format", "--format", "--format", "--early", "--quick", *_protection(device))
-        tools.done(tools.run("sg_format", *arguments, drive.path), f"{device.given}: {self.name} not started")
+        tools.done(tools.run("sg_format", *arguments, drive.node.checked()), f"{device.given}: {self.name} not started")
         _finish(drive, self.name, tell)
         return None
 

@@ -92,8 +92,8 @@ def _complete(call: object, descriptor: int, buffer: mmap.mmap, offset: int, dev
         raise DeviceError(errno.EIO, f"{device.path}: {moved} of {len(buffer)} bytes at byte {offset}")
 
 
-def check(device: BlockDevice, stamps: Stamps, what: str, *, scrambles: bool) -> str:
-    """Read the samples again; returns what is there now, for the report.
+def check(device: BlockDevice, stamps: Stamps, what: str, *, scrambles: bool) -> tuple[str, str | None]:
+    """Read the samples again; returns what is there now, for the report, and why that verifies nothing, if so.
 
     `scrambles`: places may be unreadable until they are written. Raises DeviceError when a stamp survived, or when a
     place cannot be read that should be.
@@ -115,7 +115,13 @@ def check(device: BlockDevice, stamps: Stamps, what: str, *, scrambles: bool) ->
             f"{device.path}: after {what}, {found['unreadable']} of {count} samples cannot be read; see the kernel log",
         )
     states = ", ".join(f"{number} {state}" for state, number in sorted(found.items()))
-    return f"verified: the old data is gone from {count} of {count} samples ({states})"
+    read = count - found["unreadable"]
+    if not read:
+        # A drive that cannot be read at all would look the same with all its data on it.
+        why = f"none of {count} samples can be read"
+        return f"not verified: {why}", why
+    unread = f"; the others cannot be read until they are written: {found['unreadable']}" if read < count else ""
+    return f"verified: the old data is gone from {read} of {count} samples ({states}){unread}", None
 
 
 def _state(descriptor: int, offset: int, contents: bytes) -> str:

@@ -13,18 +13,20 @@ import os
 import shlex
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flashgauge._core import DeviceError, TargetError
-from flashgauge.rig import identify, signatures
+from flashgauge.rig import identify, records, signatures
 from flashgauge.rig.identify import BlockDevice, Identity, read_text
 from flashgauge.rig.uses import Uses, names_under, read_uses
 from flashgauge.runfolder import DutInfo
 
 # Somebody who lists devices claims each for some microseconds; so may another program that looks at them.
 CLAIM_AGAIN_S = 0.05
+_CLAIM = os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Facts:
 
     Uses are phrases that name the device concerned ("sda1 at /home"). `claimed`: the kernel holds it exclusively.
     `unreadable`: why the device could not be searched for signatures. `unwatched`: its medium can be exchanged, and
-    the kernel would not tell.
+    the kernel would not tell. `measured`: a run has the drive, by this or another of its namespaces.
     """
 
     label: str
@@ -59,6 +61,7 @@ class Facts:
     signatures: tuple[str, ...] = ()
     claimed: bool = False
     unwatched: bool = False
+    measured: bool = False
     unreadable: Refusal | None = None
 
 
@@ -76,10 +79,19 @@ class Cleared:
 
 
 def clear(
-    device: BlockDevice, target: str, consent: str | None, needed_bytes: int, *, consent_signatures: bool = False
+    device: BlockDevice,
+    target: str,
+    consent: str | None,
+    needed_bytes: int,
+    *,
+    consent_signatures: bool = False,
+    seen: Identity | None = None,
 ) -> Cleared:
-    """All checks, in order: uses, consent, size. Raises TargetError; DeviceError when the device changed meanwhile."""
-    before = identify.identity(device)
+    """All checks, in order: uses, consent, size. `seen`: what the device was when the operator consented.
+
+    Raises TargetError; DeviceError when the device changed meanwhile.
+    """
+    before = seen if seen is not None else identify.identity(device)
     facts = gather(device, read_uses(device.roots))
     refuse(facts, consent_signatures)
     check_consent(device, consent)
@@ -130,6 +142,11 @@ def refusals(facts: Facts, consent_signatures: bool = False) -> list[Refusal]:
     if facts.unwatched:
         missing = "its medium can be exchanged, and this kernel would not tell: use Linux 5.15 or newer"
         reasons.append(Refusal("removable", missing))
+    if facts.measured:
+        text = (
+            "a run is under way on this drive, whose namespaces share a controller and a write cache: wait for its end"
+        )
+        reasons.append(Refusal("under test", text))
     if facts.unreadable:
         reasons.append(facts.unreadable)
     if facts.claimed and not reasons:  # else the reasons above already explain the claim
@@ -205,11 +222,15 @@ def gather(device: BlockDevice, uses: Uses, *, gently: bool = False, touch: bool
         exports=of((use.phrase, use.names) for use in uses.exports),
         writers=of((use.phrase, use.names) for use in uses.writers),
         unwatched=read_text(disk / "removable") == "1" and read_text(disk / "diskseq") is None,
+        measured=records.run_under_way(device),
     )
     if not touch or (gently and refusals(facts)):
         return facts
+    facts = replace(facts, claimed=_claimed(device))
+    if gently and facts.claimed:
+        return facts
     found, unreadable = _look(device, _lost(device, with_disk=True), signatures.members_in)
-    return replace(facts, signatures=tuple(found), unreadable=unreadable, claimed=_claimed(device))
+    return replace(facts, signatures=tuple(found), unreadable=unreadable)
 
 
 def contents(device: BlockDevice) -> list[str]:
@@ -225,6 +246,25 @@ def _lost(device: BlockDevice, *, with_disk: bool) -> list[Path]:
     return [device.folder, *identify.partitions(device.folder)]
 
 
+@contextmanager
+def claimed(device: BlockDevice) -> Iterator[bool]:
+    """The device for us alone, while the block lasts; whether that could be had. One that cannot be opened for another
+    reason than that somebody has it is free all the same."""
+    for again in (True, False):
+        try:
+            descriptor = os.open(device.path, _CLAIM)
+            break
+        except OSError as error:
+            if error.errno != errno.EBUSY or not again:
+                yield error.errno != errno.EBUSY
+                return
+        time.sleep(CLAIM_AGAIN_S)
+    try:
+        yield True
+    finally:
+        os.close(descriptor)
+
+
 def _claimed(device: BlockDevice) -> bool:
     """Whether an exclusive open fails: mounts of other namespaces, pools, targets, anything the kernel uses."""
     if not _busy(device):
@@ -235,7 +275,7 @@ def _claimed(device: BlockDevice) -> bool:
 
 def _busy(device: BlockDevice) -> bool:
     try:
-        os.close(os.open(device.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC | os.O_NONBLOCK))
+        os.close(os.open(device.path, _CLAIM))
     except OSError as error:
         return error.errno == errno.EBUSY  # other errors come up, with their cure, when signatures are read
     return False

@@ -14,6 +14,7 @@ from flashgauge._core import DeviceError
 from flashgauge.rig import tools
 from flashgauge.rig.ata import is_ata
 from flashgauge.rig.identify import BlockDevice
+from flashgauge.rig.node import Node
 
 CACHING_PAGE = 8
 WCE = 0x04  # byte 2 of the caching page
@@ -53,7 +54,8 @@ class Scsi:
 
     def __init__(self, device: BlockDevice) -> None:
         self.device = device
-        self.path = str(device.roots.dev / device.disk.name)
+        self.node = Node(device, str(device.roots.dev / device.disk.name), device.disk / "dev")
+        self.path = self.node.path
 
     def takes(self, opcode: int, action: int | None = None) -> bool | None:
         """Whether the drive says that it takes the command; None when it does not tell. Raises DeviceError."""
@@ -84,7 +86,7 @@ class Scsi:
         page[0] &= 0x3F
         page[2] = page[2] | WCE if enabled else page[2] & ~WCE
         contents = ",".join(f"{byte:x}" for byte in page)
-        output = self._run("sg_wr_mode", f"--page={CACHING_PAGE:x}", f"--contents={contents}", self.path)
+        output = self._run("sg_wr_mode", f"--page={CACHING_PAGE:x}", f"--contents={contents}", self.node.checked())
         tools.done(output, self.device.given)
 
     def _run(self, tool: str, *arguments: str) -> tools.Output:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
+from math import isfinite
 from typing import Any
 
 import flashgauge
@@ -17,17 +19,36 @@ from flashgauge.runfolder import DutInfo
 
 
 def overrides(target: Target) -> dict[str, Any]:
-    """The drive parameters of the target's query: sizes with units become bytes, the rest is JSON or text."""
+    """The drive parameters of the target's query: sizes with units become bytes, the rest is JSON or text.
+
+    Raises TargetError for a capacity that is no size or given twice, and for a seed that is none."""
+    if {"capacity", "capacity_bytes"} <= target.options.keys():
+        raise TargetError(f"{target.text}: capacity and capacity_bytes are the same; give one of them")
+    stream_seed(target)
     values: dict[str, Any] = {}
     for name, text in target.options.items():
         if name == "capacity":
             values["capacity_bytes"] = parse_size(text)
         elif name != "seed":
-            try:
-                values[name] = json.loads(text)
-            except json.JSONDecodeError:
-                values[name] = text
+            values[name] = _value(text)
     return values
+
+
+def stream_seed(target: Target) -> int:
+    """The seed in the target's query, 1 without: that of the run's requests. Raises TargetError."""
+    text = target.options.get("seed", "1")
+    if not re.fullmatch("[0-9]{1,20}", text) or int(text) >= 2**64:
+        raise TargetError(f"{target.text}: seed={text} is not a whole number below 2^64")
+    return int(text)
+
+
+def _value(text: str) -> Any:
+    """Text that JSON has no finite value for stays text."""
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError, ValueError):  # ValueError: a number of thousands of digits.
+        return text
+    return text if isinstance(value, float) and not isfinite(value) else value
 
 
 # The parameters that switch a kind of fault on, and those that describe it further.

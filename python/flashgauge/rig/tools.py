@@ -85,8 +85,9 @@ def version(tool: str) -> str | None:
 class Command:
     """A program under way. It goes on when its run ends: a drive does not stop either."""
 
-    def __init__(self, tool: str, *arguments: str) -> None:
-        """Raises DeviceError when the program is missing or cannot be started."""
+    def __init__(self, tool: str, *arguments: str, lock: int | None = None) -> None:
+        """`lock`: a descriptor whose lock the program keeps to its end. Raises DeviceError when the program is missing
+        or cannot be started."""
         self._name = tool
         path = find(tool)
         if path is None:
@@ -102,6 +103,7 @@ class Command:
                 stderr=self._err,
                 env={**os.environ, "LC_ALL": "C"},
                 start_new_session=True,
+                pass_fds=() if lock is None else (lock,),
             )
         except OSError as error:
             raise DeviceError(error.errno, f"{tool} cannot be run: {error.strerror}") from error

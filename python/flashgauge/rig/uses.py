@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -56,6 +57,12 @@ def read_uses(roots: Roots) -> Uses:
     def under(path: str) -> frozenset[str]:
         return _under(_name_of(path, roots), roots)
 
+    folders = identify.folders_by_number(roots)
+
+    @cache
+    def by_number(number: str | None) -> frozenset[str]:
+        return names_under(folders[number]) if number in folders else frozenset()
+
     members = (roots.sys / "fs/btrfs").glob("*/devices/*")
     return Uses(
         mounts=tuple(all_mounts(roots)),
@@ -64,7 +71,8 @@ def read_uses(roots: Roots) -> Uses:
         loops=tuple(Use(name, under(file)) for name, file in loop_files(roots)),
         exports=tuple(Use(path, under(path)) for path in _exported(roots)),
         writers=tuple(
-            Use(f"{path} by {process}", under(path)) for path, process in writers(roots, lambda path: bool(under(path)))
+            Use(f"{path} by {process}", under(path) or by_number(number))
+            for path, process, number in writers(roots, lambda path, number: bool(under(path) or by_number(number)))
         ),
         disks=_same_drives(roots),
     )
@@ -149,9 +157,14 @@ def loop_files(roots: Roots) -> list[tuple[str, str]]:
     return [(name, file) for name, file in pairs if file is not None]
 
 
-def writers(roots: Roots, concerns: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """(path, process) for every path of concern that another process has open for writing: nothing else tells of the
-    raw disk or the disk image of a virtual machine."""
+# What can hold a device node, and answers stat(2) without another machine.
+_LOCAL = {"devtmpfs", "tmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "squashfs"}
+
+
+def writers(roots: Roots, concerns: Callable[[str, str | None], bool]) -> Iterator[tuple[str, str, str | None]]:
+    """(path, process, number) of all of concern that another process has open for writing: nothing else tells of the
+    raw disk or the disk image of a virtual machine. `number`: "major:minor" of a block device, by whatever name."""
+    kinds: dict[str, dict[str, str]] = {}
     for entry in roots.proc.glob("[0-9]*/fd"):
         process = entry.parent
         try:
@@ -160,14 +173,38 @@ def writers(roots: Roots, concerns: Callable[[str], bool]) -> Iterator[tuple[str
             continue  # ended meanwhile, or not ours to look at
         for link in links:
             try:
-                # The link's text is compared, not what it leads to: stat hangs on a dead network file system.
-                number, path = link.name, os.readlink(link.path)
+                path = os.readlink(link.path)
             except OSError:
                 continue  # closed meanwhile
-            if concerns(path):
-                flags = re.search(r"flags:\s*([0-7]+)", read_text(process / f"fdinfo/{number}") or "")
-                if flags is None or int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY:
-                    yield path, f"process {process.name} {read_text(process / 'comm') or ''}".strip()
+            if not path.startswith("/"):
+                continue  # a socket or a pipe
+            facts = read_text(process / f"fdinfo/{link.name}") or ""
+            flags = re.search(r"flags:\s*([0-7]+)", facts)
+            if flags is not None and int(flags[1], 8) & os.O_ACCMODE == os.O_RDONLY:
+                continue
+            number = _block_number(link.path, facts, process, kinds)
+            if concerns(path, number):
+                yield path, f"process {process.name} {read_text(process / 'comm') or ''}".strip(), number
+
+
+def _block_number(link: str, facts: str, process: Path, kinds: dict[str, dict[str, str]]) -> str | None:
+    """The number of the block device behind an open descriptor. Not asked of a network file system: stat hangs on a
+    dead one. `kinds`: mount id -> file system, of the mount namespaces seen so far."""
+    mount = re.search(r"mnt_id:\s*(\d+)", facts)
+    try:
+        space = os.readlink(process / "ns/mnt")
+    except OSError:
+        space = str(process)
+    if space not in kinds:
+        lines = [line.partition(" - ") for line in (read_text(process / "mountinfo") or "").splitlines()]
+        kinds[space] = {left.split()[0]: right.split()[0] for left, _, right in lines if left.strip() and right.strip()}
+    if mount is None or kinds[space].get(mount[1]) not in _LOCAL:
+        return None
+    try:
+        status = os.stat(link)
+    except OSError:
+        return None
+    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else None
 
 
 def _exported(roots: Roots) -> list[str]:

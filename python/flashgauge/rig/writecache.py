@@ -99,12 +99,17 @@ def kernel_view(device: BlockDevice) -> str | None:
 
 def set_kernel_view(device: BlockDevice, view: str) -> None:
     """Make the kernel see the cache so. A kernel that does not let itself be told keeps its view."""
-    types = sorted(device.disk.glob("device/scsi_disk/*/cache_type"))
     with contextlib.suppress(OSError):
-        if types:
-            _write(types[0], f"temporary {view}")
-        else:
-            _write(device.disk / "queue/write_cache", view)
+        tell_kernel(device, view)
+
+
+def tell_kernel(device: BlockDevice, view: str) -> None:
+    """Raises OSError when the kernel does not take it."""
+    types = sorted(device.disk.glob("device/scsi_disk/*/cache_type"))
+    if types:
+        _write(types[0], f"temporary {view}")
+    else:
+        _write(device.disk / "queue/write_cache", view)
 
 
 def _write(attribute: Path, text: str) -> None:

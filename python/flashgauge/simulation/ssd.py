@@ -63,16 +63,30 @@ def write_die_us(parameters: Mapping[str, Any], amplification: float) -> float:
     pages = parameters["pages_per_program"]
     sensed = parameters["planes"] * parameters["page_bytes"] // UNIT_BYTES  # Units that one read operation fetches.
     n = pages * sensed
-    unit_us = max(UNIT_BYTES / parameters["channel_mb_per_s"], controller_us(parameters, UNIT_BYTES))
-    program_us = parameters["program_us"] + n * unit_us
+    program_us = parameters["program_us"] + n * transfer_us(parameters)
     erase_us = 1e3 * parameters["erase_ms"] * pages / parameters["pages_per_block"]
     used = amplification > 1
     us = (amplification * program_us + (amplification * erase_us if used else 0)) / n
     if used:
         p = (amplification - 1) / amplification
         us += (amplification - 1) * (1 - (1 - p) ** sensed) / (sensed * p) * parameters["read_us"]
-    commands = parameters["write_commands_per_map_page"]
-    return float(us + (program_us / commands if commands else 0))
+    return float(us + mapping_die_us(parameters))
+
+
+def transfer_us(parameters: Mapping[str, Any]) -> float:
+    """A unit's way to the die, through the controller and over a channel: the slower of the two."""
+    return float(max(UNIT_BYTES / parameters["channel_mb_per_s"], controller_us(parameters, UNIT_BYTES)))
+
+
+def mapping_die_us(parameters: Mapping[str, Any]) -> float:
+    """Die time of a write command's share of a mapping page."""
+    commands, units = parameters["write_commands_per_map_page"], page_units(parameters)
+    return float((parameters["program_us"] + units * transfer_us(parameters)) / commands if commands else 0)
+
+
+def page_units(parameters: Mapping[str, Any]) -> int:
+    """Units that one program of the main area writes."""
+    return int(parameters["planes"] * parameters["page_bytes"] * parameters["pages_per_program"] // UNIT_BYTES)
 
 
 def write_4k_iops(parameters: Mapping[str, Any], amplification: float) -> float:
@@ -95,20 +109,41 @@ def slc_capacity_bytes(parameters: Mapping[str, Any], geometry: Mapping[str, Any
 
 
 def slc_die_us(parameters: Mapping[str, Any]) -> float:
-    """Die time of a 4 KiB write to a fresh SLC cache."""
+    """Die time of a unit that goes to a fresh SLC cache."""
     sensed = parameters["planes"] * parameters["page_bytes"] // UNIT_BYTES
-    return float(parameters["slc_program_us"] / sensed + UNIT_BYTES / parameters["channel_mb_per_s"])
+    return float(parameters["slc_program_us"] / sensed + transfer_us(parameters))
+
+
+def folded_share(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> float:
+    """What is folded for each unit that goes to a full SLC cache: as much, and what a dynamic cache loses as the drive
+    fills."""
+    held = geometry["slc_units_per_superblock"] / geometry["units_per_superblock"]
+    return float(1 + held * parameters["slc_dynamic_percent"] / 100)
 
 
 def folding_die_us(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> float:
-    """Die time of a 4 KiB write to a full SLC cache: erased and written there, and as much is read again and written to
-    the main area, fresh. A dynamic cache becomes smaller as the drive fills: that is folded as well."""
+    """Die time of a unit that goes to a full SLC cache: erased and written there, and what is folded is read again and
+    written to the main area, fresh."""
     sensed = parameters["planes"] * parameters["page_bytes"] // UNIT_BYTES
     erase_us = 1e3 * parameters["slc_erase_ms"] * parameters["bits_per_cell"] / parameters["pages_per_block"]
-    held = geometry["slc_units_per_superblock"] / geometry["units_per_superblock"]
     main_us = write_die_us({**parameters, "write_commands_per_map_page": 0}, 1.0)
     folded_us = (erase_us + parameters["slc_read_us"]) / sensed + main_us
-    return float(slc_die_us(parameters) + folded_us * (1 + held * parameters["slc_dynamic_percent"] / 100))
+    return float(slc_die_us(parameters) + folded_us * folded_share(parameters, geometry))
+
+
+def large_write_mb_per_s(parameters: Mapping[str, Any], die_us: float, passes: float) -> float:
+    """Writes of 1 MiB whose units each take so much die time and pass channels and controller so often: the least of
+    dies, channels, controller and link. All in us of a command."""
+    units, commands = LARGE_BLOCK_BYTES // UNIT_BYTES, parameters["write_commands_per_map_page"]
+    moved = passes * units + (page_units(parameters) / commands if commands else 0)
+    path_us = parameters["controller_write_overhead_us"] + controller_us(parameters, moved * UNIT_BYTES)
+    slowest_us = max(
+        (units * die_us + mapping_die_us(parameters)) / parameters["dies"],
+        moved * UNIT_BYTES / parameters["channel_mb_per_s"] / parameters["channels"],
+        path_us,
+        1e6 / link_iops(parameters, "write", LARGE_BLOCK_BYTES),
+    )
+    return float(LARGE_BLOCK_BYTES / slowest_us)
 
 
 def iops_of_die_time(parameters: Mapping[str, Any], die_us: float, amplification: float) -> float:
@@ -161,10 +196,12 @@ def link_iops(parameters: Mapping[str, Any], direction: str, block_bytes: int) -
     return float(1e6 / max(parameters[f"link_{direction}_overhead_us"] + transfer_us, least_us))
 
 
-def memory_bytes(geometry: Mapping[str, Any]) -> int:
-    """Of the mapping tables: two of 4 bytes a unit, logical and physical, and a bit for each physical unit."""
+def memory_bytes(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> int:
+    """Of the mapping tables: two of 4 bytes a unit, logical and physical, and a bit for each physical unit; 8 bytes for
+    each of those where the drive keeps record of its data."""
     physical = geometry["units_per_superblock"] * (geometry["superblocks"] + geometry["slc_superblocks"])
-    return int(4 * (geometry["units"] + physical) + physical // 8)
+    tracked = parameters["track_data"] or parameters["fault_power_loss_after_s"] > 0
+    return int(4 * (geometry["units"] + physical) + physical // 8 + (8 * physical if tracked else 0))
 
 
 def limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> list[Limit]:
@@ -179,9 +216,9 @@ def limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> list[L
         Limit(
             "memory_bytes",
             "memory for its tables",
-            memory_bytes(geometry),
+            memory_bytes(parameters, geometry),
             "bytes",
-            "4 bytes for each unit of user and of physical capacity, and a bit",
+            "4 bytes a unit of user and of physical capacity, and a bit; 8 bytes more with track_data",
         ),
     ]
 
@@ -255,7 +292,9 @@ def _write_limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) ->
         Limit(
             "fresh_write_4k_iops",
             "RND 4 KiB writes, fresh",
-            iops_of_die_time(parameters, slc_die_us(parameters), 1.0) if slc else write_4k_iops(parameters, 1.0),
+            iops_of_die_time(parameters, slc_die_us(parameters) + mapping_die_us(parameters), 1.0)
+            if slc
+            else write_4k_iops(parameters, 1.0),
             "IOPS",
             f"least of dies, channels, controller and link{', into the SLC cache' if slc else ''}",
         ),
@@ -271,12 +310,11 @@ def _write_limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) ->
 
 def _slc_limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> list[Limit]:
     """Large sequential writes to a drive that is nearly empty."""
-    link = link_iops(parameters, "write", LARGE_BLOCK_BYTES) * LARGE_BLOCK_BYTES / 1e6
-
-    def mb_per_s(die_us: float) -> float:
-        return float(min(link, parameters["dies"] * UNIT_BYTES / die_us))
-
-    past = mb_per_s(write_die_us({**parameters, "write_commands_per_map_page": 0}, 1.0))
+    direct_us = write_die_us({**parameters, "write_commands_per_map_page": 0}, 1.0)
+    folds = 1 + 2 * folded_share(parameters, geometry)
+    cached = large_write_mb_per_s(parameters, slc_die_us(parameters), 1)
+    folding = large_write_mb_per_s(parameters, folding_die_us(parameters, geometry), folds)
+    law = "least of dies, channels, controller and link"
     return [
         Limit(
             "slc_capacity_bytes",
@@ -285,13 +323,13 @@ def _slc_limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> l
             "bytes",
             "static and dynamic, of an empty drive",
         ),
-        Limit("slc_write_mb_per_s", "writes, SLC", mb_per_s(slc_die_us(parameters)), "MB/s", "SLC programs, or link"),
-        Limit("direct_write_mb_per_s", "writes, past SLC", past, "MB/s", "programs of the main area, or link"),
+        Limit("slc_write_mb_per_s", "writes, SLC", cached, "MB/s", law),
         Limit(
-            "folding_write_mb_per_s",
-            "writes, folding",
-            mb_per_s(folding_die_us(parameters, geometry)),
+            "direct_write_mb_per_s",
+            "writes, past SLC",
+            large_write_mb_per_s(parameters, direct_us, 1),
             "MB/s",
-            "SLC program, and read and program for what is folded, or link",
+            f"{law}: to the main area",
         ),
+        Limit("folding_write_mb_per_s", "writes, folding", folding, "MB/s", f"{law}: what is folded passes twice more"),
     ]

@@ -48,6 +48,11 @@ pub trait Device {
     #[inline]
     fn expect(&mut self, _request: &Request) {}
 
+    /// Prepare a part of what later I/Os will need, while there is nothing else to do. False: all is ready.
+    fn get_ready(&mut self) -> bool {
+        false
+    }
+
     /// Queue one I/O. It may be held back until `wait`, but no longer.
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError>;
 

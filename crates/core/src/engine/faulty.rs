@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::clock::{monotonic, patience};
+use super::clock::{monotonic, rest};
 use super::device::{Completion, Device};
 use super::uring::WriteData;
 use crate::error::{DeviceError, Error};
@@ -162,7 +162,7 @@ impl Device for FaultyDevice {
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
         if self.pending.is_empty() {
-            std::thread::sleep(patience(until));
+            rest(until);
             return Ok(());
         }
         let completing = 1 + self.rng.next_u64() as usize % self.pending.len();

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
+use super::device::Completion;
+use super::progress::Slot;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Operation;
 
@@ -32,6 +34,23 @@ pub struct Row {
     pub completed: Nanos,
     /// 0: it succeeded.
     pub errno: i32,
+}
+
+impl Row {
+    /// What the worker whose lanes begin with `first_thread` knows of an I/O that returned.
+    pub(super) fn of(slot: &Slot, first_thread: u32, completion: &Completion) -> Self {
+        Self {
+            step: slot.step.unwrap_or(0),
+            thread: first_thread + slot.lane,
+            operation: slot.operation,
+            lba: slot.lba,
+            bytes: slot.bytes,
+            intended: slot.due,
+            submitted: slot.due,
+            completed: completion.at,
+            errno: completion.result.err().unwrap_or(0),
+        }
+    }
 }
 
 /// A worker's end.

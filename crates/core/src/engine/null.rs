@@ -1,8 +1,6 @@
 //! A device that does nothing and completes everything at once: what remains is the engine's own overhead.
 
-use std::thread;
-
-use super::clock::{monotonic, patience};
+use super::clock::{monotonic, rest};
 use super::device::{Completion, Device};
 use crate::error::DeviceError;
 use crate::units::Nanos;
@@ -32,7 +30,7 @@ impl Device for NullDevice {
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
         if self.queued.is_empty() {
-            thread::sleep(patience(until));
+            rest(until);
             return Ok(());
         }
         let at = monotonic();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::protocol::{Before, StepPlan};
 use crate::recorder::Recorder;
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Operation, RequestStream};
+use crate::workload::{Arrivals, Operation, RequestStream};
 
 #[derive(Debug)]
 pub struct Lane {
@@ -13,6 +13,9 @@ pub struct Lane {
     pub active: bool,
     /// Left to issue of an exact stop; without meaning for a timed one.
     pub left: u64,
+    /// Of an open loop: when I/Os are due, and the slots for them.
+    pub arrivals: Arrivals,
+    pub free: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -26,13 +29,15 @@ pub struct Slot {
     pub operation: Operation,
     pub bytes: Bytes,
     pub lba: u64,
-    pub submitted: Nanos,
+    /// When it was issued; in an open loop, when it was due.
+    pub due: Nanos,
 }
 
 /// The step under way, as one worker sees it.
 pub struct Current {
     pub plan: Arc<StepPlan>,
-    pub recorder: Recorder,
+    /// Gone once the step is reported.
+    pub recorder: Option<Box<Recorder>>,
     pub began: Nanos,
     /// I/Os of earlier steps still outstanding; the window opens when there are none.
     pub foreign: u64,
@@ -44,6 +49,9 @@ pub struct Current {
     /// I/Os of this step not completed yet.
     pub pending: u64,
     pub submitted_ios: u64,
+    /// Open loop: due, but never issued; and whether they were counted already.
+    pub missed_ios: u64,
+    pub given_up: bool,
     pub before: Before,
     pub first_submit: Option<Nanos>,
     pub bridge_ios_before: u64,
@@ -56,6 +64,8 @@ impl Current {
         if let Some(ns) = self.plan.stop.window_ns() {
             self.window_end = Nanos(at.0 + ns);
         }
-        self.recorder.open(at, self.window_end);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.open(at, self.window_end);
+        }
     }
 }

@@ -16,19 +16,23 @@ pub struct StepPlan {
     pub number: u64,
     pub stimulus: Stimulus,
     pub stop: Stop,
-    pub interval_ns: u64,
     pub stop_on_error: bool,
+    /// When an open loop's schedule begins, the same for all threads; `None` on a device with a clock of its own.
+    pub origin: Option<Nanos>,
 }
 
 #[derive(Debug)]
 pub enum Command {
-    Step(Arc<StepPlan>),
+    /// With a recorder, made beforehand: the device does not wait for its memory.
+    Step(Arc<StepPlan>, Box<Recorder>),
     /// Drain, then send nothing for so many ns.
     Idle(u64),
     /// Drain, then change the device's state.
     Control(Control),
     /// Log every I/O from now on.
     Log(LogEnd),
+    /// Prepare for steps to come.
+    GetReady,
     Close,
 }
 
@@ -88,8 +92,10 @@ pub enum Before {
 /// One worker's part of a step.
 #[derive(Debug)]
 pub struct WorkerReport {
-    pub recorder: Recorder,
+    pub recorder: Box<Recorder>,
     pub submitted_ios: u64,
+    /// Open loop: due in the step, but not issued.
+    pub missed_ios: u64,
     pub bridge_ios: u64,
     /// Of all writes that succeeded since the last report.
     pub written_bytes: u64,

@@ -3,16 +3,19 @@
 mod logged;
 mod verified;
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::device::{Conditions, Control, Device};
+use super::clock::monotonic;
+use super::device::{Control, Device};
 use super::null::NullDevice;
-use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
-use super::uring::{Target, UringDevice};
+use super::protocol::{Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
+use super::result::{StepResult, merge};
+use super::uring::{NopDevice, Target, UringDevice};
 use super::verify::Ledger;
 use super::worker::{Worker, WorkerSetup};
 use crate::error::{Error, StimulusError};
@@ -33,25 +36,6 @@ pub struct Limits {
 
 /// Longest step or idle time: a year. Clocks of 64 bits then last for centuries of them.
 const MAX_NS: u64 = 366 * 24 * 3600 * 1_000_000_000;
-
-/// The result of one step, all workers merged.
-#[derive(Debug)]
-pub struct StepResult {
-    pub recorder: Recorder,
-    pub window_ns: u64,
-    /// From the step's begin until the last I/O of the step before had come back; the slowest thread's.
-    pub handover_ns: u64,
-    pub submitted_ios: u64,
-    /// Issued before this step to keep the device loaded.
-    pub bridge_ios: u64,
-    /// Written to the device since the step before was reported, whatever step it belongs to.
-    pub written_bytes: u64,
-    /// Time the device had nothing outstanding before the step's first I/O; `None` for a first step.
-    pub gap_ns: Option<u64>,
-    pub reason: StopReason,
-    /// Of the device over the step, if it knows by itself.
-    pub conditions: Option<Conditions>,
-}
 
 struct Handle {
     commands: Sender<Command>,
@@ -96,28 +80,57 @@ impl Session {
             Parameters::Ssd(parameters) => session.spawn(0, threads, move || Ok(SimDrive::new(*parameters, slots)?))?,
             Parameters::Disk(parameters) => session.spawn(0, threads, move || Ok(SimDisk::new(parameters, slots)))?,
         }
+        session.await_done()?;
         Ok(session)
     }
 
     /// A block device or file through io_uring: a worker per thread.
     pub fn uring(target: Target, seed: u64, limits: Limits) -> Result<Self, Error> {
         let target = Arc::new(target);
-        let mut session = Self::empty(limits, target.range(), seed, false, Some(Arc::clone(&target)));
-        for thread in 0..limits.threads {
-            let target = Arc::clone(&target);
-            session
-                .spawn(thread, 1, move || UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed))?;
-        }
-        Ok(session)
+        let (range, own) = (target.range(), Arc::clone(&target));
+        let make = move |thread| {
+            let device = UringDevice::new(&own, thread, limits.queue_depth, limits.block, seed)?;
+            Ok(device.one_of(limits.threads))
+        };
+        Self::threads(range, seed, limits, Some(target), make)
     }
 
     /// A device that completes at once: what the engine itself costs.
     pub fn null(range: Bytes, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
         let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
-        let mut session = Self::empty(limits, range, seed, false, None);
-        for thread in 0..threads {
-            session.spawn(thread, 1, move || Ok(NullDevice::default()))?;
+        Self::on(range, seed, limits, |_| Ok(NullDevice::default()))
+    }
+
+    /// A ring of no-ops: the most that this host's kernel and the engine can do together.
+    pub fn nop(range: Bytes, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
+        let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
+        Self::on(range, seed, limits, move |_| Ok(NopDevice::new(queue_depth)?))
+    }
+
+    /// Any device that keeps to the monotonic clock: `make` is called for each thread, on that thread.
+    pub fn on<D: Device + 'static>(
+        range: Bytes,
+        seed: u64,
+        limits: Limits,
+        make: impl Fn(u32) -> Result<D, Error> + Clone + Send + 'static,
+    ) -> Result<Self, Error> {
+        Self::threads(range, seed, limits, None, make)
+    }
+
+    fn threads<D: Device + 'static>(
+        range: Bytes,
+        seed: u64,
+        limits: Limits,
+        target: Option<Arc<Target>>,
+        make: impl Fn(u32) -> Result<D, Error> + Clone + Send + 'static,
+    ) -> Result<Self, Error> {
+        let mut session = Self::empty(limits, range, seed, false, target);
+        for thread in 0..limits.threads {
+            let make = make.clone();
+            session.spawn(thread, 1, move || make(thread))?;
         }
+        session.await_done()?;
+        session.send(iter::repeat_with(|| Command::GetReady))?;
         Ok(session)
     }
 
@@ -137,7 +150,8 @@ impl Session {
         }
     }
 
-    /// Start a worker for `lanes` threads from `first_thread` on. The device is made on the thread that uses it.
+    /// Start a worker for `lanes` threads from `first_thread` on. The device is made on the thread that uses it; how
+    /// that went is its first reply.
     fn spawn<D: Device + 'static>(
         &mut self,
         first_thread: u32,
@@ -167,12 +181,8 @@ impl Session {
         };
         let name = format!("flashgauge-{first_thread}");
         let thread = std::thread::Builder::new().name(name).spawn(body).map_err(|_| Error::WorkerLost)?;
-        let ready = replies.recv();
         self.workers.push(Handle { commands, replies, mailbox, thread: Some(thread) });
-        match ready {
-            Ok(Reply::Done(result)) => result,
-            _ => Err(Error::WorkerLost),
-        }
+        Ok(())
     }
 
     pub fn range(&self) -> Bytes {
@@ -199,9 +209,12 @@ impl Session {
         self.check(&stimulus, stop, interval_ns)?;
         self.shared.clear();
         self.steps += 1;
-        let plan = Arc::new(StepPlan { number: self.steps, stimulus, stop, interval_ns, stop_on_error });
+        let recorder = || Box::new(Recorder::new(interval_ns).counting_draws(&stimulus));
+        let recorders: Vec<_> = self.workers.iter().map(|_| recorder()).collect();
+        let origin = (!self.virtual_time).then(monotonic);
+        let plan = Arc::new(StepPlan { number: self.steps, stimulus, stop, stop_on_error, origin });
         self.running = Some(Running { reports: self.workers.iter().map(|_| None).collect() });
-        self.send(|| Command::Step(Arc::clone(&plan)))
+        self.send(recorders.into_iter().map(|recorder| Command::Step(Arc::clone(&plan), recorder)))
     }
 
     fn ready(&self) -> Result<(), Error> {
@@ -248,10 +261,11 @@ impl Session {
         Ok(())
     }
 
-    fn send(&self, command: impl Fn() -> Command) -> Result<(), Error> {
-        for worker in &self.workers {
+    /// One command for each worker.
+    fn send(&self, commands: impl Iterator<Item = Command>) -> Result<(), Error> {
+        for (worker, command) in self.workers.iter().zip(commands) {
             worker.mailbox.pending.fetch_add(1, Ordering::AcqRel);
-            worker.commands.send(command()).map_err(|_| Error::WorkerLost)?;
+            worker.commands.send(command).map_err(|_| Error::WorkerLost)?;
         }
         Ok(())
     }
@@ -302,14 +316,14 @@ impl Session {
             return Err(StimulusError::OverLimit { what: "idle ns", asked: ns, limit: MAX_NS }.into());
         }
         self.shared.clear();
-        self.send(|| Command::Idle(ns))?;
+        self.send(iter::repeat_with(|| Command::Idle(ns)))?;
         self.await_done()
     }
 
     /// Change the state of a simulated drive, after draining it.
     pub fn control(&mut self, control: Control) -> Result<(), Error> {
         self.ready()?;
-        self.send(|| Command::Control(control))?;
+        self.send(iter::repeat_with(|| Command::Control(control)))?;
         self.await_done()
     }
 
@@ -351,44 +365,4 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn merge(reports: Vec<WorkerReport>, reason: StopReason) -> StepResult {
-    let gap_ns = gap(&reports);
-    let mut reports = reports.into_iter();
-    let first = reports.next().expect("a session has a worker");
-    let mut result = StepResult {
-        window_ns: first.window_end.since(first.recorder.start()),
-        handover_ns: first.handover_ns,
-        submitted_ios: first.submitted_ios,
-        bridge_ios: first.bridge_ios,
-        written_bytes: first.written_bytes,
-        recorder: first.recorder,
-        gap_ns,
-        reason,
-        // A device with several workers is a real one, and says nothing.
-        conditions: first.conditions,
-    };
-    for report in reports {
-        result.window_ns = result.window_ns.max(report.window_end.since(report.recorder.start()));
-        result.handover_ns = result.handover_ns.max(report.handover_ns);
-        result.submitted_ios += report.submitted_ios;
-        result.bridge_ios += report.bridge_ios;
-        result.written_bytes += report.written_bytes;
-        result.recorder.merge(&report.recorder);
-    }
-    result
-}
-
-/// How long no worker had anything outstanding before the step's first I/O.
-fn gap(reports: &[WorkerReport]) -> Option<u64> {
-    let first_submit = reports.iter().filter_map(|report| report.first_submit).min()?;
-    if reports.iter().any(|report| report.before == Before::Busy) {
-        return Some(0);
-    }
-    let idle_since = reports.iter().filter_map(|report| match report.before {
-        Before::IdleSince(at) => Some(at),
-        _ => None,
-    });
-    idle_since.max().map(|at| first_submit.since(at))
 }

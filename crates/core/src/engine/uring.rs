@@ -1,35 +1,40 @@
 //! A block device or file driven by io_uring, one ring per engine thread.
 //!
 //! The device's file and all buffers are registered, I/Os are READ_FIXED and WRITE_FIXED. They are handed over in
-//! fours, the rest by the one io_uring_enter of `wait` that also collects what completed. Where the kernel can (6.1), completions are
-//! processed only inside that call (DEFER_TASKRUN), so none interrupts the thread. See io_uring(7).
+//! fours (neighbours on the device in twos, so that the kernel does not merge them), the rest by the one io_uring_enter
+//! of `wait` that also collects what completed. See io_uring(7).
 //!
-//! Reads land in buffers of their own, one per slot, and the data is discarded. Not one buffer for all: where
-//! the kernel checks what was read (protection information, btrfs checksums), two reads into the same memory
-//! would spoil each other. So a thread locks 2 * queue depth * largest block of memory (at least 64 KiB for writes).
+//! What reads return is discarded, so all reads of a thread land in one buffer; but not where something on the way
+//! checks what was read (protection information, btrfs checksums), since two reads into the same memory would spoil
+//! each other: there each slot has its own. Writes in flight differ from each other, so each slot has a buffer for
+//! them. Buffers are filled and registered, and so locked, when they are first used, and only as much as is used: a long
+//! queue of large blocks on many threads would take seconds and gigabytes. Those of the first slots are made ready while
+//! a thread has nothing else to do, so that a step's first I/Os do not wait for them; the others follow meanwhile.
 //!
-//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. All `unsafe` code of the crate is in this file.
+//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file and in `uring/ring.rs`.
 
 #![allow(unsafe_code)]
 
+mod nop;
 mod pattern;
+mod ring;
 mod target;
 
 use std::fs::File;
 use std::io;
-use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use io_uring::types::{Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, opcode};
+use io_uring::types::Fixed;
+use io_uring::{opcode, squeue};
 use memmap2::MmapMut;
 
+pub use self::nop::NopDevice;
 pub(super) use self::pattern::{WriteData, arena};
+use self::ring::Ring;
 pub use self::target::Target;
-use super::clock::{monotonic, patience};
+use super::clock::{monotonic, rest};
 use super::device::{Completion, Device};
 use crate::error::{DeviceError, Error, TargetError};
 use crate::units::{Bytes, Nanos};
@@ -37,35 +42,51 @@ use crate::workload::{Operation, Request};
 
 /// The target's index among the ring's registered files.
 const FILE: Fixed = Fixed(0);
-/// The kernel registers at most 2^14 buffers, and each slot has two.
+/// The kernel registers at most 2^14 buffers, and each slot may have two.
 const MOST_SLOTS: u32 = 1 << 13;
 /// The kernel's limit for one registered buffer.
 const LARGEST_BLOCK: u64 = 1 << 30;
 const PAGE: u64 = 4096;
+const HUGE_PAGE: usize = 2 << 20;
+/// Bytes of buffers, of all threads together, that are made ready beforehand.
+const AHEAD: usize = 16 << 20;
 /// I/Os handed over by one call. With all that completed together resubmitted together, host and device take
 /// turns: a virtio disk did 0.8 of what it does with 4 (queue depth 32), and no more with 1.
-const BATCH: u32 = 4;
-/// How long a device being dropped waits for its I/O.
-const DRAIN: Duration = Duration::from_secs(5);
+const BATCH: usize = 4;
+/// So many, handed over by one call, the kernel gives to the device one by one. More it collects first, and makes one
+/// of those that are neighbours on the device (IO_PLUG_THRESHOLD in its io_uring.c).
+const NEVER_MERGED: u32 = 2;
 
 /// One thread's ring on a target. It stays on the thread that made it.
 pub struct UringDevice {
-    ring: IoUring,
+    ring: Ring,
     target: Arc<Target>,
     /// Released only once the kernel is done with them.
     reads: ManuallyDrop<MmapMut>,
     writes: ManuallyDrop<WriteData>,
     reads_start: *mut u8,
     writes_start: *mut u8,
-    /// Bytes from one slot's read buffer to the next.
+    /// Bytes from one slot's read buffer to the next; 0 where all slots share one.
     stride: usize,
     max_block: Bytes,
-    /// Bytes asked for by the I/O in each slot, 0 when it is free.
-    expected: Vec<u32>,
-    /// Submitted, but not yet handed over to the kernel.
-    queued: u32,
-    submitted: u64,
-    completed: u64,
+    /// Registered bytes of each buffer, those of the reads first.
+    registered: Vec<Registered>,
+    read_buffers: usize,
+    /// First and next sector of what is queued.
+    queued: [(u64, u64); BATCH],
+    neighbours: bool,
+    /// Slots to be made ready beforehand, and how many of them are.
+    ahead: usize,
+    ready: usize,
+    /// A buffer was made ready, which takes a while: the device is not to wait for the next one as well.
+    hurry: bool,
+}
+
+/// How much of a buffer is registered with the ring, or that it cannot be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Registered {
+    Bytes(usize),
+    Refused,
 }
 
 impl UringDevice {
@@ -85,17 +106,30 @@ impl UringDevice {
             return Err(TargetError::NotSupported(format!("{asked}: {limit} bytes; use more threads")).into());
         }
         let slots = max_queue_depth as usize;
-        let stride = max_block.0.next_multiple_of(PAGE) as usize;
+        let block = max_block.0.next_multiple_of(PAGE) as usize;
+        let (read_buffers, stride) = if target.checks_reads() { (slots, block) } else { (1, 0) };
         let no_memory = |error: io::Error| {
             let cure = "lower the queue depth, the thread count or the largest block size";
-            target.unusable(format!("no memory for 2 * {} bytes of buffers: {error}", slots * stride), cure)
+            target.unusable(format!("no memory for 2 * {} bytes of buffers: {error}", slots * block), cure)
         };
-        let mut reads = pattern::arena(slots * stride).map_err(no_memory)?;
-        let mut writes = WriteData::new(slots, stride, thread, seed).map_err(no_memory)?;
+        // Whole huge pages: an I/O of many small ones is more segments than some devices take at once.
+        let huge = if block >= HUGE_PAGE / 16 { HUGE_PAGE } else { block };
+        let mut reads = pattern::arena((read_buffers * block).next_multiple_of(huge)).map_err(no_memory)?;
+        let mut writes = WriteData::new(slots, block, thread, seed).map_err(no_memory)?;
         let (reads_start, writes_start) = (reads.as_mut_ptr(), writes.start());
-        let ring = open_ring(target, max_queue_depth)?;
-        register(&ring, target, [(reads_start, stride), (writes_start, writes.stride())], slots)?;
-        let device = Self {
+        let ring = Ring::open(max_queue_depth).map_err(|error| explain(target, &error))?;
+        if !ring.ring.params().is_feature_ext_arg() {
+            let problem = "this kernel's io_uring has no timed wait";
+            return Err(target.unusable(problem, "use Linux 5.11 or later").into());
+        }
+        let submitter = ring.ring.submitter();
+        submitter.register_files(&[target.fd()]).map_err(|error| explain(target, &error))?;
+        // A table of buffers that are registered when first used: so much memory is never touched, let alone locked,
+        // as a long queue of large blocks would need at once. A kernel before 5.19 has none; I/O does without then.
+        let table = submitter.register_buffers_sparse((read_buffers + slots) as u32);
+        let none = if table.is_ok() { Registered::Bytes(0) } else { Registered::Refused };
+        wake_on_time();
+        Ok(Self {
             ring,
             target: Arc::clone(target),
             reads: ManuallyDrop::new(reads),
@@ -104,13 +138,21 @@ impl UringDevice {
             writes_start,
             stride,
             max_block,
-            expected: vec![0; slots],
-            queued: 0,
-            submitted: 0,
-            completed: 0,
-        };
-        wake_on_time();
-        Ok(device)
+            registered: vec![none; read_buffers + slots],
+            read_buffers,
+            queued: [(0, 0); BATCH],
+            neighbours: false,
+            ahead: 1,
+            ready: 0,
+            hurry: false,
+        })
+    }
+
+    /// It is one of so many: their buffers are made ready beforehand in equal shares.
+    pub fn one_of(mut self, threads: u32) -> Self {
+        let block = self.max_block.0.next_multiple_of(PAGE) as usize;
+        self.ahead = (AHEAD / threads as usize / block).min(self.registered.len() - self.read_buffers);
+        self
     }
 
     /// From now on what it writes can be verified (`super::verify`).
@@ -121,7 +163,7 @@ impl UringDevice {
 
     /// I/Os submitted and not yet completed.
     pub fn in_flight(&self) -> u64 {
-        self.submitted - self.completed
+        self.ring.in_flight()
     }
 
     /// A request outside the target, or larger than the buffers, is a bug: it could destroy what it must not.
@@ -138,57 +180,66 @@ impl UringDevice {
         Ok(())
     }
 
-    /// Submit what is queued and wait for one completion.
-    fn enter(&mut self, patience: Duration) -> Result<(), DeviceError> {
-        let timeout = Timespec::from(patience);
-        let arguments = SubmitArgs::new().timespec(&timeout);
-        loop {
-            match self.ring.submitter().submit_with_args(1, &arguments).map_err(|error| (error.raw_os_error(), error)) {
-                // EINTR: a signal, the caller asks again. ETIME: nothing completed in time.
-                Ok(_) | Err((Some(libc::EINTR | libc::ETIME), _)) => {}
-                Err((_, error)) => return Err(DeviceError::from_io("io_uring_enter", &error)),
-            }
-            // Short of memory the kernel may take only some, and then it does not wait either.
-            if self.ring.submission().is_empty() {
-                self.queued = 0;
-                return Ok(());
-            }
+    /// Make the first `bytes` of a buffer known to the ring. False: the kernel does not lock so much memory.
+    #[inline]
+    fn register(&mut self, buffer: usize, start: *mut u8, bytes: usize) -> bool {
+        match self.registered[buffer] {
+            Registered::Bytes(enough) if enough >= bytes => true,
+            Registered::Refused => false,
+            Registered::Bytes(_) => self.register_anew(buffer, start, bytes),
         }
     }
 
-    /// Take all completions there are.
-    fn reap(&mut self, done: &mut Vec<Completion>) {
-        let completions = self.ring.completion();
-        if completions.is_empty() {
-            return;
-        }
-        // After the queue was looked at, so that no I/O completes before it was.
-        let at = monotonic();
-        for entry in completions {
-            let slot = entry.user_data() as usize;
-            let expected = mem::take(&mut self.expected[slot]);
-            assert!(expected > 0, "slot {slot} completed without an I/O");
-            let result = match entry.result() {
-                errno if errno < 0 => Err(-errno),
-                bytes if bytes as u32 == expected => Ok(()),
-                _ => Err(libc::EIO),
-            };
-            self.completed += 1;
-            done.push(Completion { slot: slot as u32, at, result });
-        }
-        assert!(self.completed <= self.submitted, "more I/Os completed than were submitted");
+    #[cold]
+    fn register_anew(&mut self, buffer: usize, start: *mut u8, bytes: usize) -> bool {
+        self.hurry = true;
+        let iovec = [libc::iovec { iov_base: start.cast(), iov_len: bytes }];
+        // SAFETY: the buffer has so many bytes (`check`). The kernel pins them, and the arenas are unmapped only after
+        // the last I/O to them completed (`drop`).
+        let result = unsafe { self.ring.ring.submitter().register_buffers_update(buffer as u32, &iovec, None) };
+        self.registered[buffer] = if result.is_ok() { Registered::Bytes(bytes) } else { Registered::Refused };
+        result.is_ok()
     }
 
-    /// Wait for what is in flight. False: the kernel may still use the buffers.
-    fn drain(&mut self) -> bool {
-        let end = Nanos(monotonic().0 + DRAIN.as_nanos() as u64);
-        let mut done = vec![];
-        while self.in_flight() > 0 && monotonic() < end {
-            if self.wait(end, &mut done).is_err() {
-                return false;
-            }
+    fn hand_over(&mut self) {
+        (self.neighbours, self.hurry) = (false, false);
+        self.ring.hand_over();
+    }
+
+    /// Whether the request lies beside one that is queued.
+    #[inline]
+    fn has_neighbour(&self, first: u64, next: u64) -> bool {
+        self.queued[..self.ring.queued as usize].iter().any(|queued| queued.0 == next || queued.1 == first)
+    }
+
+    /// Where a slot's reads land, and the number of that buffer.
+    fn read_buffer(&self, slot: usize) -> (*mut u8, usize) {
+        (self.reads_start.wrapping_add(slot * self.stride), slot.min(self.read_buffers - 1))
+    }
+
+    fn read(&mut self, slot: usize, request: &Request) -> squeue::Entry {
+        let (length, offset) = (request.bytes.0 as u32, request.lba.to_bytes().0);
+        let (start, buffer) = self.read_buffer(slot);
+        if self.register(buffer, start, length as usize) {
+            opcode::ReadFixed::new(FILE, start, length, buffer as u16).offset(offset).build()
+        } else {
+            opcode::Read::new(FILE, start, length).offset(offset).build()
         }
-        self.in_flight() == 0
+    }
+
+    fn write(&mut self, slot: usize, request: &Request) -> squeue::Entry {
+        let (length, offset) = (request.bytes.0 as u32, request.lba.to_bytes().0);
+        let start = self.writes.prepare(slot, request.lba, length as usize);
+        let (first, own) = (slot * self.writes.stride(), self.read_buffers + slot);
+        let place = self.writes_start.wrapping_add(start);
+        let buffer = self.writes_start.wrapping_add(first);
+        // Small writes take turns through the first part of the buffer.
+        let bytes = (start - first + length as usize).max(self.writes.turn());
+        if self.register(own, buffer, bytes) {
+            opcode::WriteFixed::new(FILE, place, length, own as u16).offset(offset).build()
+        } else {
+            opcode::Write::new(FILE, place, length).offset(offset).build()
+        }
     }
 }
 
@@ -197,46 +248,57 @@ impl Device for UringDevice {
         monotonic()
     }
 
+    fn get_ready(&mut self) -> bool {
+        let slot = self.ready;
+        if slot == self.ahead {
+            return false;
+        }
+        self.ready += 1;
+        if self.ring.is_free(slot as u32) {
+            let block = self.max_block.0.next_multiple_of(PAGE) as usize;
+            self.writes.ready(slot, block);
+            let buffer = self.writes_start.wrapping_add(slot * self.writes.stride());
+            self.register(self.read_buffers + slot, buffer, block.max(self.writes.turn()));
+            let (buffer, number) = self.read_buffer(slot);
+            self.register(number, buffer, block);
+        }
+        true
+    }
+
     #[inline]
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
         self.check(request)?;
-        let index = slot as usize;
-        assert!(self.expected[index] == 0, "slot {slot} is in flight");
-        let (length, offset) = (request.bytes.0 as u32, request.lba.to_bytes().0);
+        assert!(self.ring.is_free(slot), "slot {slot} is in flight");
+        let (first, next) = (request.lba.0, request.lba.0 + request.bytes.0 / 512);
+        let neighbour = self.has_neighbour(first, next);
+        if neighbour && self.ring.queued >= NEVER_MERGED {
+            self.hand_over();
+        } else {
+            self.neighbours |= neighbour;
+        }
         let entry = match request.operation {
-            Operation::Read => {
-                let buffer = self.reads_start.wrapping_add(index * self.stride);
-                opcode::ReadFixed::new(FILE, buffer, length, index as u16).offset(offset).build()
-            }
-            Operation::Write => {
-                let start = self.writes.prepare(index, request.lba, length as usize);
-                let (buffer, number) = (self.writes_start.wrapping_add(start), index + self.expected.len());
-                opcode::WriteFixed::new(FILE, buffer, length, number as u16).offset(offset).build()
-            }
+            Operation::Read => self.read(slot as usize, request),
+            Operation::Write => self.write(slot as usize, request),
         };
-        // SAFETY: the buffer is the slot's own, holds `length` bytes from there on (`check`), and stays mapped until
-        // the I/O completed or for good (`drop`). The slot is free, so no other I/O uses the buffer, and `prepare`
-        // touches it only while it is.
-        unsafe { self.ring.submission().push(&entry.user_data(u64::from(slot))) }.expect("an entry for each slot");
-        self.expected[index] = length;
-        self.submitted += 1;
-        self.queued += 1;
-        if self.queued == BATCH {
-            self.queued = 0;
-            // What the kernel does not take now is taken, or reported, in `wait`.
-            let _ = self.ring.submit();
+        self.queued[self.ring.queued as usize] = (first, next);
+        // SAFETY: the buffer holds so many bytes from there on (`check`), and stays mapped until the I/O completed or
+        // for good (`drop`). A write's buffer is the slot's own; the slot is free, so no other I/O uses it, and
+        // `prepare` touches it only while it is. What reads leave in a shared one is never looked at.
+        unsafe { self.ring.push(entry, slot, request.bytes.0 as u32) };
+        let most = if self.neighbours { NEVER_MERGED } else { BATCH as u32 };
+        if self.ring.queued >= most || self.hurry {
+            self.hand_over();
         }
         Ok(())
     }
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
         if self.in_flight() == 0 {
-            thread::sleep(patience(until));
+            rest(until);
             return Ok(());
         }
-        self.enter(patience(until))?;
-        self.reap(done);
-        Ok(())
+        self.neighbours = false;
+        self.ring.wait(until, done)
     }
 
     fn set_entropy(&mut self, percent: u8) {
@@ -246,10 +308,10 @@ impl Device for UringDevice {
 
 impl Drop for UringDevice {
     fn drop(&mut self) {
-        if self.drain() {
+        if self.ring.drain() {
             // Closing a ring lets go of its file some time later; whoever opens it exclusively next cannot wait.
             // If this fails the ring's end does it.
-            let _ = self.ring.submitter().unregister_files();
+            let _ = self.ring.ring.submitter().unregister_files();
             // SAFETY: both are dropped only here, and not used afterwards.
             unsafe {
                 ManuallyDrop::drop(&mut self.reads);
@@ -260,50 +322,14 @@ impl Drop for UringDevice {
     }
 }
 
-/// A ring with the best flags the kernel has: they were added in 6.1, 5.19 and 5.18.
-fn open_ring(target: &Target, entries: u32) -> Result<IoUring, TargetError> {
-    let mut all = IoUring::builder();
-    all.setup_submit_all().setup_coop_taskrun().setup_single_issuer().setup_defer_taskrun();
-    let mut some = IoUring::builder();
-    some.setup_submit_all().setup_coop_taskrun();
-    let unknown_flag = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
-    let ring = all.build(entries);
-    let ring = ring.or_else(|error| if unknown_flag(&error) { some.build(entries) } else { Err(error) });
-    let ring = ring.or_else(|error| if unknown_flag(&error) { IoUring::new(entries) } else { Err(error) });
-    let ring = ring.map_err(|error| explain(target, &error))?;
-    if !ring.params().is_feature_ext_arg() {
-        return Err(target.unusable("this kernel's io_uring has no timed wait", "use Linux 5.11 or later"));
-    }
-    Ok(ring)
-}
-
-/// Register the target, and a buffer for each slot in both arenas, given as start and bytes per buffer. The first
-/// arena's buffers get the lower numbers.
-fn register(ring: &IoUring, target: &Target, arenas: [(*mut u8, usize); 2], slots: usize) -> Result<(), Error> {
-    let submitter = ring.submitter();
-    submitter.register_files(&[target.fd()]).map_err(|error| explain(target, &error))?;
-    let mut buffers = vec![];
-    for (start, bytes) in arenas {
-        let starts = (0..slots).map(|slot| start.wrapping_add(slot * bytes));
-        buffers.extend(starts.map(|start| libc::iovec { iov_base: start.cast(), iov_len: bytes }));
-    }
-    // SAFETY: each arena is `slots` buffers long. The kernel pins the pages, and the arenas are unmapped only after
-    // the last I/O to them completed (`drop`).
-    unsafe { submitter.register_buffers(&buffers) }.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOMEM) => {
-            let kib = arenas.iter().map(|(_, bytes)| slots * bytes).sum::<usize>() / 1024;
-            let problem = format!("no permission to lock the {kib} KiB of buffers that each thread needs");
-            let cure = "raise the limit (ulimit -l KIB, or LimitMEMLOCK=infinity in a systemd unit) to that times the \
-                        thread count, run as root, or lower the queue depth or the largest block size";
-            target.unusable(problem, cure)
-        }
-        _ => explain(target, &error),
-    })?;
-    Ok(())
+/// What went wrong while setting up a ring for `target`.
+fn explain(target: &Target, error: &io::Error) -> TargetError {
+    let (problem, cure) = cause(error);
+    target.unusable(problem, cure)
 }
 
 /// What went wrong while setting up a ring, and what to do.
-fn explain(target: &Target, error: &io::Error) -> TargetError {
+fn cause(error: &io::Error) -> (String, &'static str) {
     let (problem, cure) = match error.raw_os_error() {
         Some(libc::ENOSYS) => ("this kernel has no io_uring", "use Linux 5.11 or later, built with CONFIG_IO_URING"),
         Some(libc::EPERM | libc::EACCES) => (
@@ -317,9 +343,9 @@ fn explain(target: &Target, error: &io::Error) -> TargetError {
         Some(libc::EMFILE | libc::ENFILE) => {
             ("too many open files for another ring", "raise the limit (ulimit -n, or LimitNOFILE in a systemd unit)")
         }
-        _ => return target.unusable(format!("io_uring cannot be set up: {error}"), "use a newer kernel"),
+        _ => return (format!("io_uring cannot be set up: {error}"), "use a newer kernel"),
     };
-    target.unusable(problem, cure)
+    (problem.into(), cure)
 }
 
 /// Let this thread's timers run out on time: by default the kernel may add 50 us, to wake less often.
@@ -327,6 +353,16 @@ fn wake_on_time() {
     // SAFETY: the call takes a number and changes nothing but the calling thread's timers.
     // It cannot fail with these arguments.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// What kind of file system a file is on: its number in statfs(2).
+fn file_system(file: &File) -> io::Result<u64> {
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: fstatfs writes one `struct statfs`, to a place that outlives the call.
+    let result = unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) };
+    // SAFETY: it was zeroed, which is a valid value, before the kernel filled it.
+    let found = unsafe { found.assume_init() };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(found.f_type as u64) }
 }
 
 /// The logical block size of a block device.

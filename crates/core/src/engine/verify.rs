@@ -163,14 +163,15 @@ impl Ledger {
 /// A device whose writes are entered in a ledger, under the numbers that their data carries.
 pub struct Ledgered<D> {
     device: D,
-    ledger: Arc<Ledger>,
+    ledger: Option<Arc<Ledger>>,
     origin: Origin,
     writes: Vec<Option<(Lba, Bytes, u64)>>,
 }
 
 impl<D: Device> Ledgered<D> {
     /// `device` must number its thread's writes from 1 in the order in which they are submitted.
-    pub fn new(device: D, ledger: Arc<Ledger>, thread: u32, slots: u32) -> Result<Self, TargetError> {
+    /// Without a ledger it does nothing.
+    pub fn new(device: D, ledger: Option<Arc<Ledger>>, thread: u32, slots: u32) -> Result<Self, TargetError> {
         if thread >= MOST_THREADS {
             return Err(TargetError::NotSupported(format!("writes of at most {MOST_THREADS} threads can be verified")));
         }
@@ -187,10 +188,16 @@ impl<D: Device> Device for Ledgered<D> {
         self.device.expect(request);
     }
 
+    fn get_ready(&mut self) -> bool {
+        self.device.get_ready()
+    }
+
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
-        if request.operation == Operation::Write {
+        if let Some(ledger) = &self.ledger
+            && request.operation == Operation::Write
+        {
             let write = (request.lba, request.bytes, self.origin.next());
-            self.ledger.submitted(write.0, write.1, write.2);
+            ledger.submitted(write.0, write.1, write.2);
             self.writes[slot as usize] = Some(write);
         }
         self.device.submit(slot, request)
@@ -199,9 +206,10 @@ impl<D: Device> Device for Ledgered<D> {
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
         let before = done.len();
         self.device.wait(until, done)?;
+        let Some(ledger) = &self.ledger else { return Ok(()) };
         for completion in &done[before..] {
             if let Some((lba, bytes, sequence)) = self.writes[completion.slot as usize].take() {
-                self.ledger.completed(lba, bytes, sequence, completion.result.is_ok());
+                ledger.completed(lba, bytes, sequence, completion.result.is_ok());
             }
         }
         Ok(())

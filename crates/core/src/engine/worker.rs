@@ -10,26 +10,25 @@
 //! queue holds both kinds, and counting from there would charge the new step for the old one's slow I/Os: 128
 //! outstanding 1 MiB writes take a second to return.
 
+mod open_loop;
+mod rest;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
 
-use super::device::{Completion, Control, Device};
+use super::device::{Completion, Device};
 use super::iolog::{LogEnd, Row};
 use super::progress::{Current, Lane, Slot};
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
-use crate::error::{DeviceError, Error};
+use crate::error::Error;
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Operation, RequestStream, Stop};
+use crate::workload::{Arrivals, Operation, RequestStream, Stop};
 
 /// A hand-over that takes longer stops issuing until it is over: a device that serves the new step's I/Os first
 /// might otherwise never return the old ones.
 const HANDOVER_LIMIT_NS: u64 = 5_000_000_000;
-
-/// A device that returns nothing for so long while it drains is given up.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct WorkerSetup {
     pub first_thread: u32,
@@ -47,6 +46,10 @@ pub struct Worker<D> {
     slots: Vec<Slot>,
     outstanding: u64,
     current: Option<Current>,
+    /// Whether the step under way has a schedule, and a lane that follows it.
+    open_loop: bool,
+    /// All workers are there: from now on the device may get ready when there is nothing else to do.
+    may_get_ready: bool,
     /// When the last I/O completed; `None` if the device has since been idle on purpose.
     last_completion: Option<Nanos>,
     bridge_ios: u64,
@@ -74,6 +77,8 @@ impl<D: Device> Worker<D> {
             stream: RequestStream::new(setup.seed, setup.first_thread + lane),
             active: false,
             left: 0,
+            arrivals: Arrivals::new(setup.seed, setup.first_thread + lane),
+            free: Vec::with_capacity(setup.max_queue_depth as usize),
         });
         let slot = |number: u32| Slot {
             lane: number / setup.max_queue_depth,
@@ -83,7 +88,7 @@ impl<D: Device> Worker<D> {
             operation: Operation::Read,
             bytes: Bytes(0),
             lba: 0,
-            submitted: Nanos(0),
+            due: Nanos(0),
         };
         Self {
             lanes: lanes.collect(),
@@ -92,6 +97,8 @@ impl<D: Device> Worker<D> {
             setup,
             outstanding: 0,
             current: None,
+            open_loop: false,
+            may_get_ready: false,
             last_completion: None,
             bridge_ios: 0,
             written_bytes: 0,
@@ -109,12 +116,16 @@ impl<D: Device> Worker<D> {
     pub fn run(mut self) {
         while let Some(command) = self.next_command() {
             let result = match command {
-                Command::Step(plan) => self.begin(plan),
+                Command::Step(plan, recorder) => self.begin(plan, recorder),
                 Command::Idle(ns) => self.idle(ns).map(|()| self.reply(Reply::Done(Ok(())))),
                 Command::Control(control) => self.control(control),
                 Command::Log(end) => {
                     self.log = Some(end);
                     self.reply(Reply::Done(Ok(())));
+                    Ok(())
+                }
+                Command::GetReady => {
+                    self.may_get_ready = true;
                     Ok(())
                 }
                 Command::Close => break,
@@ -129,6 +140,9 @@ impl<D: Device> Worker<D> {
     }
 
     fn next_command(&mut self) -> Option<Command> {
+        while self.may_get_ready && self.mailbox.pending.load(Ordering::Acquire) == 0 {
+            self.may_get_ready = self.device.get_ready();
+        }
         let command = self.commands.recv().ok();
         if command.is_some() {
             self.mailbox.pending.fetch_sub(1, Ordering::AcqRel);
@@ -145,33 +159,41 @@ impl<D: Device> Worker<D> {
     fn work(&mut self) -> Result<(), Error> {
         while self.mailbox.pending.load(Ordering::Acquire) == 0 {
             let rests = self.current.as_ref().is_none_or(|current| current.reported && self.setup.virtual_time);
-            if rests || self.outstanding == 0 {
+            if rests || (self.outstanding == 0 && (!self.open_loop || self.nothing_to_come())) {
                 return Ok(());
             }
             let ends = self.current.as_ref().map_or(Nanos::MAX, |current| current.window_end);
-            let until = if self.device.now() >= ends { Nanos::MAX } else { ends };
+            let now = self.device.now();
+            let until = if now >= ends { Nanos::MAX } else { ends };
+            let until = if self.open_loop { until.min(self.next_due(now)) } else { until };
             self.device.wait(until, &mut self.done)?;
             self.take_completions(true)?;
+            if self.open_loop {
+                self.issue_due()?;
+            }
             self.report_if_finished();
         }
         Ok(())
     }
 
-    fn begin(&mut self, plan: Arc<StepPlan>) -> Result<(), Error> {
+    fn begin(&mut self, plan: Arc<StepPlan>, recorder: Box<Recorder>) -> Result<(), Error> {
         let now = self.device.now();
+        // Between the I/Os of a schedule the device may be idle: that is no gap.
+        let scheduled = self.open_loop || plan.stimulus.rate.is_some();
         let before = match self.last_completion {
             _ if self.outstanding > 0 => Before::Busy,
-            Some(at) => Before::IdleSince(at),
-            None => Before::Fresh,
+            Some(at) if !scheduled => Before::IdleSince(at),
+            _ => Before::Fresh,
         };
         self.device.set_entropy(plan.stimulus.entropy_percent);
         // What was before, idling for one, is not of this step.
         self.device.conditions();
         self.set_lanes(&plan)?;
+        self.schedule(&plan, now);
         let timed = plan.stop.window_ns().is_some();
         let active = self.lanes.iter().any(|lane| lane.active);
         let mut current = Current {
-            recorder: Recorder::new(plan.interval_ns).counting_draws(&plan.stimulus),
+            recorder: Some(recorder),
             began: now,
             foreign: self.outstanding,
             open: false,
@@ -179,6 +201,8 @@ impl<D: Device> Worker<D> {
             window_end: Nanos::MAX,
             pending: 0,
             submitted_ios: 0,
+            missed_ios: 0,
+            given_up: false,
             before,
             first_submit: None,
             bridge_ios_before: std::mem::take(&mut self.bridge_ios),
@@ -186,7 +210,8 @@ impl<D: Device> Worker<D> {
             plan,
         };
         if current.foreign == 0 || !timed || !active {
-            current.open(now);
+            // A schedule's first I/O is due at its very beginning.
+            current.open(current.plan.origin.filter(|_| self.open_loop).unwrap_or(now));
         }
         self.current = Some(current);
         self.mailbox.ios.store(0, Ordering::Relaxed);
@@ -198,6 +223,9 @@ impl<D: Device> Worker<D> {
 
     /// Issue in every empty slot that the step uses.
     fn fill(&mut self, now: Nanos) -> Result<(), Error> {
+        if self.open_loop {
+            return self.issue_due();
+        }
         for slot in 0..self.slots.len() as u32 {
             if !self.slots[slot as usize].busy {
                 self.issue(slot, now)?;
@@ -253,6 +281,15 @@ impl<D: Device> Worker<D> {
             _ if lane.left == 0 => return Ok(()),
             _ => true,
         };
+        self.send(slot, now, now, counted)
+    }
+
+    /// Issue the next I/O of the slot's lane, which was due at `due`.
+    #[inline]
+    fn send(&mut self, slot: u32, due: Nanos, now: Nanos, counted: bool) -> Result<(), Error> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let entry = &mut self.slots[slot as usize];
+        let lane = &mut self.lanes[entry.lane as usize];
         let mut request = lane.stream.next_announced(|request| self.device.expect(request));
         match current.plan.stop {
             Stop::Ios { .. } => lane.left -= 1,
@@ -263,8 +300,11 @@ impl<D: Device> Worker<D> {
             _ => {}
         }
         self.device.submit(slot, &request)?;
-        if counted {
-            current.recorder.count_draw(lane.stream.last_draw());
+        if counted && let Some(recorder) = &mut current.recorder {
+            recorder.count_draw(lane.stream.last_draw());
+            if self.open_loop {
+                recorder.record_lateness(now.since(due));
+            }
             current.pending += 1;
             current.submitted_ios += 1;
             current.first_submit.get_or_insert(now);
@@ -281,7 +321,7 @@ impl<D: Device> Worker<D> {
             operation: request.operation,
             bytes: request.bytes,
             lba: request.lba.0,
-            submitted: now,
+            due,
             ..*entry
         };
         Ok(())
@@ -298,7 +338,7 @@ impl<D: Device> Worker<D> {
             self.outstanding -= 1;
             self.last_completion = Some(completion.at);
             if let Some(log) = &mut self.log {
-                log.completed(completion.slot, row(slot, self.setup.first_thread, &completion));
+                log.completed(completion.slot, Row::of(slot, self.setup.first_thread, &completion));
             }
             if slot.operation == Operation::Write && completion.result.is_ok() {
                 self.written_bytes += slot.bytes.0;
@@ -306,10 +346,11 @@ impl<D: Device> Worker<D> {
             let own = self.current.as_mut().filter(|current| slot.step == Some(current.plan.number));
             if let Some(current) = own {
                 current.pending -= 1;
+                let recorder = current.recorder.as_mut().expect("a step with an I/O to come is not reported");
                 match completion.result {
-                    Ok(()) => current.recorder.record(slot.operation, slot.bytes, slot.submitted, completion.at),
+                    Ok(()) => recorder.record(slot.operation, slot.bytes, slot.due, completion.at),
                     Err(errno) => {
-                        current.recorder.record_error(slot.operation, errno, slot.lba);
+                        recorder.record_error(slot.operation, errno, slot.lba);
                         if current.plan.stop_on_error {
                             self.shared.ask_to_stop(StopReason::IoError);
                         }
@@ -327,8 +368,10 @@ impl<D: Device> Worker<D> {
                     }
                 }
             }
-            if reissue {
-                self.issue(completion.slot, completion.at)?;
+            match reissue {
+                true if self.open_loop => self.release(completion.slot),
+                true => self.issue(completion.slot, completion.at)?,
+                false => {}
             }
         }
         self.done.clear();
@@ -346,13 +389,14 @@ impl<D: Device> Worker<D> {
             return;
         }
         let now = self.last_completion.map_or(current.began, |at| at.max(current.began));
-        self.mailbox.ios.store(current.recorder.ios(), Ordering::Relaxed);
+        self.mailbox.ios.store(current.recorder.as_ref().map_or(0, |recorder| recorder.ios()), Ordering::Relaxed);
         self.mailbox.elapsed_ns.store(now.since(current.began), Ordering::Relaxed);
         if current.pending > 0 {
             return;
         }
         let stopped = self.shared.reason() != StopReason::Complete;
         let issued_all = match current.plan.stop {
+            Stop::Time { .. } | Stop::Burst { .. } if self.open_loop => current.given_up,
             Stop::Time { .. } | Stop::Burst { .. } => {
                 self.lanes.iter().all(|lane| !lane.active) || self.device.now() >= current.window_end
             }
@@ -366,7 +410,11 @@ impl<D: Device> Worker<D> {
             current.open(now);
         }
         let window_end = if timed && !stopped { current.window_end } else { now };
-        let mut recorder = std::mem::replace(&mut current.recorder, Recorder::new(1));
+        if self.open_loop && timed {
+            self.give_up_before(window_end);
+        }
+        let Some(current) = &mut self.current else { return };
+        let Some(mut recorder) = current.recorder.take() else { return };
         recorder.finish(window_end);
         let returned = recorder.ios() + recorder.handover_ios + recorder.error_ios();
         assert_eq!(current.submitted_ios, returned, "submitted = completed + failed");
@@ -376,6 +424,7 @@ impl<D: Device> Worker<D> {
         let report = WorkerReport {
             recorder,
             submitted_ios: current.submitted_ios,
+            missed_ios: current.missed_ios,
             bridge_ios: current.bridge_ios_before,
             written_bytes: std::mem::take(&mut self.written_bytes),
             before: current.before,
@@ -385,56 +434,6 @@ impl<D: Device> Worker<D> {
             conditions: self.device.conditions(),
         };
         self.reply(Reply::Step(Box::new(report)));
-        if let Some(log) = &mut self.log {
-            log.flush();
-        }
-    }
-
-    fn drain(&mut self) -> Result<(), Error> {
-        let mut last_progress = Instant::now();
-        while self.outstanding > 0 {
-            self.device.wait(Nanos::MAX, &mut self.done)?;
-            if !self.done.is_empty() {
-                last_progress = Instant::now();
-            } else if last_progress.elapsed() > DRAIN_LIMIT {
-                let problem = format!("{} I/Os did not come back; check the kernel log, power-cycle", self.outstanding);
-                return Err(DeviceError { errno: libc::ETIMEDOUT, context: "device hangs".into(), problem }.into());
-            }
-            self.take_completions(false)?;
-        }
-        Ok(())
-    }
-
-    fn idle(&mut self, ns: u64) -> Result<(), Error> {
-        self.drain()?;
-        let until = Nanos(self.device.now().0 + ns);
-        while self.device.now() < until && self.shared.reason() == StopReason::Complete {
-            self.device.wait(until, &mut self.done)?;
-        }
-        self.current = None;
-        Ok(())
-    }
-
-    fn control(&mut self, control: Control) -> Result<(), Error> {
-        self.drain()?;
-        self.current = None;
-        self.last_completion = None;
-        let result = self.device.control(control);
-        self.reply(Reply::Done(result));
-        Ok(())
-    }
-}
-
-fn row(slot: &Slot, first_thread: u32, completion: &Completion) -> Row {
-    Row {
-        step: slot.step.unwrap_or(0),
-        thread: first_thread + slot.lane,
-        operation: slot.operation,
-        lba: slot.lba,
-        bytes: slot.bytes,
-        intended: slot.submitted,
-        submitted: slot.submitted,
-        completed: completion.at,
-        errno: completion.result.err().unwrap_or(0),
+        self.log.iter_mut().for_each(LogEnd::flush);
     }
 }

@@ -149,7 +149,8 @@ impl Mechanics {
     fn begins_ns(&self, track: u64) -> u64 {
         let (cylinder, head) = (track / self.heads, track % self.heads);
         let cylinder_ns = (self.heads - 1) * self.head_skew_ns + self.cylinder_skew_ns;
-        (cylinder * cylinder_ns + head * self.head_skew_ns) % self.turn_ns
+        // Of a slow disk with many cylinders the product would be too large.
+        (cylinder * (cylinder_ns % self.turn_ns) + head * self.head_skew_ns) % self.turn_ns
     }
 
     /// From the begin of the zone's tracks to a sector's.

@@ -95,12 +95,13 @@ impl DiskParameters {
             ("seek_full_ms", self.seek_full_ms),
             ("head_switch_ms", self.head_switch_ms),
             ("write_settle_ms", self.write_settle_ms),
-            ("controller_us", self.controller_us),
-            ("queue_age_limit_ms", self.queue_age_limit_ms),
         ] {
-            check((0.0..=1e6).contains(&value), name, "0 to 1000000 is possible")?;
+            check((0.0..=1e4).contains(&value), name, "0 to 10000 is possible")?;
         }
-        check((1e-3..=1e9).contains(&self.link_mb_per_s), "link_mb_per_s", "0.001 to 1e9 is possible")?;
+        let age = (0.0..=1e6).contains(&self.queue_age_limit_ms);
+        check(age, "queue_age_limit_ms", "0 to 1000000 is possible")?;
+        check((0.0..=1e7).contains(&self.controller_us), "controller_us", "0 to 10000000 is possible")?;
+        check((0.01..=1e9).contains(&self.link_mb_per_s), "link_mb_per_s", "0.01 to 1000000000 is possible")?;
         let cylinders = Mechanics::cylinders(self);
         check(cylinders >= 16, "capacity_bytes", "too small: fewer than 16 cylinders")?;
         check(cylinders <= 1 << 24, "capacity_bytes", "too large: more than 16 Mi cylinders")?;

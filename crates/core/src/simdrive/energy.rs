@@ -5,6 +5,8 @@
 //! begins at what its idle power alone makes it. Above one temperature the drive stands still for a share of each
 //! period of 10 ms that grows in proportion, up to nearly all of it at another: as a drive whose clock is gated between
 //! its two thermal management temperatures (NVMe TMT1 and TMT2). Only arithmetic that is the same on every machine is used.
+//! What a program costs that writes several pages is theirs together. An operation in SLC mode takes the power of the
+//! same operation on all bits of a cell, for its own time.
 //! Limits: work is charged when a die is given it, up to its time in the queue early; one temperature for all.
 
 use super::drive::SimDrive;
@@ -18,12 +20,42 @@ const PERIOD_NS: u64 = 10_000_000;
 /// The drive works for this share of the time at least, however hot it is.
 const LEAST_OPEN: f64 = 0.01;
 
+/// Of one operation on cells of one mode.
 #[derive(Debug)]
-pub(super) struct Energy {
-    idle_w: f64,
+struct CellEnergies {
     read_j: f64,
     program_j: f64,
     erase_j: f64,
+}
+
+impl CellEnergies {
+    /// In native mode, and in SLC mode.
+    fn of(p: &DriveParameters) -> [Self; 2] {
+        // Blocks of a drive that is simulated smaller than it is are shorter.
+        let block = p.geometry().erase_ns as f64 / (p.erase_ms * 1e6);
+        let native = Self {
+            read_j: p.read_uj / 1e6,
+            program_j: p.program_uj / 1e6 * f64::from(p.pages_per_program),
+            erase_j: p.erase_uj / 1e6 * block,
+        };
+        let slc = Self {
+            read_j: native.read_j * p.slc_read_us / p.read_us,
+            program_j: native.program_j * p.slc_program_us / p.program_us,
+            erase_j: native.erase_j * p.slc_erase_ms / p.erase_ms,
+        };
+        [native, slc]
+    }
+
+    fn joules(&self, done: &FlashCounts) -> f64 {
+        done.reads as f64 * self.read_j + done.programs as f64 * self.program_j + done.erases as f64 * self.erase_j
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Energy {
+    idle_w: f64,
+    /// By mode.
+    cells: [CellEnergies; 2],
     command_j: f64,
     byte_j: f64,
     ambient_c: f64,
@@ -47,22 +79,23 @@ pub(super) struct Energy {
     throttled_ns: u64,
 }
 
+/// Some energy is.
+pub(super) fn is_given(p: &DriveParameters) -> bool {
+    let energies = [p.idle_w, p.read_uj, p.program_uj, p.erase_uj, p.command_uj, p.transfer_nj_per_byte];
+    energies.iter().any(|energy| *energy > 0.0)
+}
+
 impl Energy {
     /// `None` if no energy is given.
     pub fn new(p: &DriveParameters) -> Option<Box<Self>> {
-        let given = [p.idle_w, p.read_uj, p.program_uj, p.erase_uj, p.command_uj, p.transfer_nj_per_byte];
-        if given.iter().all(|energy| *energy == 0.0) {
+        if !is_given(p) {
             return None;
         }
         let thermal = p.thermal_resistance_c_per_w > 0.0;
         let temperature_c = p.ambient_c + p.idle_w * p.thermal_resistance_c_per_w;
-        // Blocks of a drive that is simulated smaller than it is are shorter.
-        let block = p.geometry().erase_ns as f64 / (p.erase_ms * 1e6);
         Some(Box::new(Self {
             idle_w: p.idle_w,
-            read_j: p.read_uj / 1e6,
-            program_j: p.program_uj / 1e6,
-            erase_j: p.erase_uj / 1e6 * block,
+            cells: CellEnergies::of(p),
             command_j: p.command_uj / 1e6,
             byte_j: p.transfer_nj_per_byte / 1e9,
             ambient_c: p.ambient_c,
@@ -89,14 +122,12 @@ impl Energy {
     }
 
     /// Bring everything up to `now`, when the dies have been given so much work.
-    fn advance(&mut self, now: u64, done: FlashCounts) {
+    fn advance(&mut self, now: u64, done: [FlashCounts; 2]) {
         if now == self.at {
             return; // Work at this instant belongs to the time after it.
         }
         let seconds = (now - self.at) as f64 / 1e9;
-        let work_j = done.reads as f64 * self.read_j
-            + done.programs as f64 * self.program_j
-            + done.erases as f64 * self.erase_j
+        let work_j = self.cells.iter().zip(&done).map(|(cells, done)| cells.joules(done)).sum::<f64>()
             + self.commands as f64 * self.command_j
             + self.bytes as f64 * self.byte_j;
         let joules = work_j - self.work_j + self.idle_w * seconds;

@@ -5,7 +5,7 @@
 
 use super::command::Command;
 use super::drive::SimDrive;
-use super::energy::Energy;
+use super::energy::{self, Energy};
 use super::events::Calendar;
 use super::faults::Faults;
 use super::params::DriveParameters;
@@ -97,42 +97,16 @@ impl Extras {
 
 /// What is wrong with the parameters of these parts, if anything: the parameter, and the problem.
 pub(super) fn problem(p: &DriveParameters) -> Option<(&'static str, &'static str)> {
-    let delays = [
-        ("fault_power_loss_after_s", p.fault_power_loss_after_s),
-        ("power_on_ms", p.power_on_ms),
-        ("fault_spike_ms", p.fault_spike_ms),
-        ("fault_dropout_after_s", p.fault_dropout_after_s),
-        ("idle_w", p.idle_w),
-        ("read_uj", p.read_uj),
-        ("program_uj", p.program_uj),
-        ("erase_uj", p.erase_uj),
-        ("command_uj", p.command_uj),
-        ("transfer_nj_per_byte", p.transfer_nj_per_byte),
-        ("thermal_resistance_c_per_w", p.thermal_resistance_c_per_w),
-    ];
-    let rates = [
-        ("fault_read_error_rate", p.fault_read_error_rate),
-        ("fault_program_error_rate", p.fault_program_error_rate),
-        ("fault_spike_rate", p.fault_spike_rate),
-    ];
-    let outside = |values: &[(&'static str, f64)], most: f64| {
-        values.iter().find(|(_, value)| !(0.0..=most).contains(value)).map(|(name, _)| *name)
-    };
-    if let Some(name) = outside(&delays, 1e9) {
-        return Some((name, "0 to 10^9 is possible"));
-    }
-    if let Some(name) = outside(&rates, 1.0) {
-        return Some((name, "0 to 1 is possible"));
-    }
-    if !(-100.0..=1000.0).contains(&p.ambient_c) {
-        return Some(("ambient_c", "-100 to 1000 is possible"));
-    }
-    if !(0.01..=1e6).contains(&p.thermal_time_constant_s) {
-        return Some(("thermal_time_constant_s", "0.01 to 10^6 is possible"));
+    let thermal = p.thermal_resistance_c_per_w > 0.0;
+    if thermal && !energy::is_given(p) {
+        return Some(("thermal_resistance_c_per_w", "no effect without an energy, such as idle_w or program_uj"));
     }
     let throttles = p.throttle_full_c > 0.0;
-    if throttles && !(p.throttle_from_c..=1000.0).contains(&(p.throttle_full_c - 0.1)) {
-        return Some(("throttle_full_c", "above throttle_from_c, up to 1000 is possible"));
+    if throttles && !thermal {
+        return Some(("throttle_full_c", "no effect without thermal_resistance_c_per_w"));
+    }
+    if throttles && p.throttle_full_c < p.throttle_from_c + 0.1 {
+        return Some(("throttle_full_c", "must be above throttle_from_c"));
     }
     let retired = u64::from(p.fault_bad_blocks_max / p.dies);
     if p.fault_program_error_rate > 0.0 && retired >= p.spare_superblocks() {

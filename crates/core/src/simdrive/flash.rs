@@ -17,6 +17,9 @@ use super::params::{DriveParameters, UNIT};
 use super::slc::CellMode;
 use super::suspend::Suspension;
 
+/// Programs that may be folded into one job: the channel takes the data of all of them first.
+const MOST_FOLDED: u32 = 4;
+
 /// What a die is doing, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
@@ -134,8 +137,8 @@ impl FlashTimes {
     }
 }
 
-/// What the dies have been given to do, since the drive was made: pages of all planes read and programmed, blocks of
-/// all planes erased.
+/// What the dies have been given to do, since the drive was made, in cells of one mode: pages of all planes read,
+/// programs of all planes, of one page each or of as many as one writes, and blocks of all planes erased.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FlashCounts {
     pub reads: u64,
@@ -157,7 +160,8 @@ pub struct Flash {
     controller: u64,
     times: FlashTimes,
     read_priority: bool,
-    counts: FlashCounts,
+    /// By mode.
+    counts: [FlashCounts; 2],
 }
 
 impl Flash {
@@ -173,11 +177,11 @@ impl Flash {
             suspends_per_program: suspends,
             times,
             read_priority: read_priority || suspends > 0,
-            counts: FlashCounts::default(),
+            counts: [FlashCounts::default(); 2],
         }
     }
 
-    pub fn counts(&self) -> FlashCounts {
+    pub fn counts(&self) -> [FlashCounts; 2] {
         self.counts
     }
 
@@ -191,7 +195,7 @@ impl Flash {
     /// What so many read operations of one mode take; they are counted.
     #[inline]
     pub fn sense_ns(&mut self, mode: CellMode, senses: u32) -> u64 {
-        self.counts.reads += u64::from(senses);
+        self.counts[mode as usize].reads += u64::from(senses);
         self.times.cells[mode as usize].read_ns * u64::from(senses)
     }
 
@@ -223,8 +227,9 @@ impl Flash {
     /// Queue a program, after an erase if `erase`.
     #[inline]
     pub fn program(&mut self, die: u32, job: Job, mode: CellMode, erase: bool, now: u64) -> Option<u64> {
-        self.counts.programs += 1;
-        self.counts.erases += u64::from(erase);
+        let counts = &mut self.counts[mode as usize];
+        counts.programs += 1;
+        counts.erases += u64::from(erase);
         let times = &self.times.cells[mode as usize];
         let die_ns = times.program_ns + if erase { times.erase_ns } else { 0 };
         let (channel_ns, controller_ns) = (times.page_transfer_ns, times.page_controller_ns);
@@ -244,18 +249,27 @@ impl Flash {
             return None;
         }
         match state.others.back_mut() {
-            Some(last) if folds(last.job, self.read_priority) => {
-                if let Job::InnerRead { units } = last.job {
-                    self.channels[state.channel] += self.times.unit_transfer_ns * u64::from(units);
-                    self.controller += self.times.unit_controller_ns * u64::from(units);
-                }
-                *last = Queued {
+            Some(last) if folds(last.job, self.read_priority) && last.programs < MOST_FOLDED => {
+                let mut all = Queued {
                     job: queued.job,
                     die_ns: last.die_ns + queued.die_ns,
                     programs: last.programs + queued.programs,
                     channel_ns: last.channel_ns + queued.channel_ns,
                     controller_ns: last.controller_ns + queued.controller_ns,
                 };
+                if let Job::InnerRead { units } = last.job {
+                    let across = self.times.unit_transfer_ns * u64::from(units);
+                    if all.programs > 0 && all.die_ns > across {
+                        // The channel takes it when the program begins, which for that begins as much earlier.
+                        all.channel_ns += across;
+                        all.die_ns -= across;
+                        all.controller_ns += self.times.unit_controller_ns * u64::from(units);
+                    } else {
+                        self.channels[state.channel] += across;
+                        self.controller += self.times.unit_controller_ns * u64::from(units);
+                    }
+                }
+                *last = all;
             }
             _ => state.others.push_back(queued),
         }

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::ftl::{FlashWork, Ftl, State, Superblock};
+use super::memory::NONE;
 use super::slc::CellMode;
 
 /// A page that data is gathering in.
@@ -18,12 +19,49 @@ pub(super) struct Frontier {
     pub filled: u32,
     /// Pages of the superblock after that one; 0 when the superblock is shared.
     pub pages_left: u32,
-    /// Pages of the superblock that are the first of a die's block, and the block holds old data: each die erases
-    /// its block just before it programs the first page there.
-    pub erases_left: u32,
+    pub erases: Erases,
     /// Units that a page takes.
     pub page_units: u32,
     pub mode: CellMode,
+}
+
+/// The erases that a superblock with old data costs: a block of every die. They are spread over the time in which it is
+/// filled, as on a drive that erases ahead what it will write to next: were all dies to erase together, the host
+/// would wait for that long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Erases {
+    /// The page that is programmed after the next erase, on the same die; `NONE`: no more.
+    next: u32,
+    first_page: u32,
+    done: u32,
+    dies: u32,
+    pages_of_block: u32,
+}
+
+impl Erases {
+    pub const NONE: Self = Self { next: NONE, first_page: 0, done: 0, dies: 0, pages_of_block: 0 };
+
+    fn new(first_page: u32, pages: u32, dies: u32) -> Self {
+        Self { next: first_page, first_page, done: 0, dies, pages_of_block: pages / dies }
+    }
+
+    /// Whether the die of this page erases a block before it programs the page. Pages come in order.
+    #[inline]
+    pub fn due(&mut self, page: u32) -> bool {
+        page == self.next && self.turn()
+    }
+
+    #[cold]
+    fn turn(&mut self) -> bool {
+        self.done += 1;
+        self.next = if self.done == self.dies {
+            NONE
+        } else {
+            let row = u64::from(self.done) * u64::from(self.pages_of_block) / u64::from(self.dies);
+            self.first_page + row as u32 * self.dies + self.done
+        };
+        true
+    }
 }
 
 impl Frontier {
@@ -32,15 +70,15 @@ impl Frontier {
         page: 0,
         filled: 0,
         pages_left: 0,
-        erases_left: 0,
+        erases: Erases::NONE,
         page_units: 0,
         mode: CellMode::Native,
     };
 
     /// What must be done to program the page; `host`: units of host data in it.
     #[inline]
-    pub fn program(&self, host: Option<u32>) -> FlashWork {
-        FlashWork::Program { page: self.page, erase: self.erases_left > 0, mode: self.mode, host }
+    pub fn program(&mut self, host: Option<u32>) -> FlashWork {
+        FlashWork::Program { page: self.page, erase: self.erases.due(self.page), mode: self.mode, host }
     }
 
     /// The page is full, go on to the next one. True if there is none in this superblock.
@@ -52,7 +90,6 @@ impl Frontier {
         self.page += 1;
         self.filled = 0;
         self.pages_left -= 1;
-        self.erases_left = self.erases_left.saturating_sub(1);
         false
     }
 }
@@ -114,8 +151,10 @@ impl Ftl {
         if shared.turn_page() {
             shared = self.open_superblock();
         }
+        let place = Frontier { pages_left: 0, ..shared };
+        shared.erases.due(shared.page);
         self.shared = Some(shared);
-        Frontier { pages_left: 0, ..shared }
+        place
     }
 
     fn open_superblock(&mut self) -> Frontier {
@@ -133,12 +172,13 @@ impl Ftl {
                 ((self.geometry.slc_units_per_superblock / u64::from(units)) as u32, units)
             }
         };
+        let first = superblock * self.pages_per_superblock;
         Frontier {
             superblock,
-            page: superblock * self.pages_per_superblock,
+            page: first,
             filled: 0,
             pages_left: pages - 1,
-            erases_left: if block.used { self.geometry.dies } else { 0 },
+            erases: if block.used { Erases::new(first, pages, self.geometry.dies) } else { Erases::NONE },
             page_units,
             mode,
         }

@@ -252,17 +252,23 @@ impl Ftl {
         self.run.count == 0 || first == self.run.first + u64::from(self.run.count)
     }
 
-    /// How many whole pages, from unit `first` on, the host can write next that change nothing but the tables, how
-    /// many of them the dies must erase a block before, and the first one's physical number.
+    /// How many whole pages, from unit `first` on, the host can write next that change nothing but the tables, and the
+    /// first one's physical number.
     #[inline]
-    pub fn plain_pages(&mut self, first: u64) -> (u32, u32, u32) {
+    pub fn plain_pages(&mut self, first: u64) -> (u32, u32) {
         self.select(first);
         if !self.continues_run(first) {
             self.settle();
         }
         let pages = if self.host.filled == 0 { self.plain_pages_left() } else { 0 };
         let pages = self.in_pool(first, pages * self.host.page_units) / self.host.page_units;
-        (pages, self.host.erases_left, self.host.page)
+        (pages, self.host.page)
+    }
+
+    /// Whether the die of this plain page, the next one, must erase a block before it.
+    #[inline]
+    pub fn erase_due(&mut self, page: u32) -> bool {
+        self.host.erases.due(page)
     }
 
     /// The host writes so many of the plain pages.
@@ -272,7 +278,6 @@ impl Ftl {
             (self.run.first, self.run.physical) = (first, self.host.page * self.geometry.units_per_page);
         }
         self.run.count += self.host.page_units * pages;
-        self.host.erases_left = self.host.erases_left.saturating_sub(pages);
         self.host.page += pages;
         self.host.pages_left -= pages;
     }

@@ -45,6 +45,9 @@ impl SimDrive {
     /// all else that is to happen.
     #[cold]
     pub(super) fn idle(&mut self, until: u64) {
+        if self.extras.counters.gone {
+            return;
+        }
         let Some((after, _)) = self.idle_collection.after_ns.get(self.idle_collection.begun) else { return };
         let start = self.now.max(self.idle_collection.since + after);
         if start <= until && self.calendar.nothing_until(start) {

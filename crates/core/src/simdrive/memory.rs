@@ -1,7 +1,7 @@
 //! The memory of the mapping tables: a few bytes for each 4 KiB of the drive.
 
 use super::ftl::Ftl;
-use super::params::DriveParameters;
+use super::params::{DriveParameters, Geometry};
 use super::prefetch::{prefer_huge_pages, prefetch, prefetch_nearby};
 use crate::error::TargetError;
 
@@ -143,6 +143,12 @@ fn available_memory() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
+/// What the tables of the mapping take: two of u32, the valid bits, and on request a stamp for each physical unit.
+pub fn table_bytes(geometry: &Geometry, tracked: bool) -> u64 {
+    let physical = geometry.units_per_superblock * (geometry.superblocks + geometry.slc_superblocks);
+    4 * (geometry.units + physical) + 8 * physical.div_ceil(64) + if tracked { 8 * physical } else { 0 }
+}
+
 /// The mapping of a drive fresh out of the box, if there is memory for it.
 pub fn fresh_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
     let geometry = parameters.geometry();
@@ -152,8 +158,7 @@ pub fn fresh_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
         cure: "simulate a smaller drive, for example ?capacity=16GiB".into(),
     };
     // The tables are filled at once; the kernel would grant them and then kill the process.
-    let physical = geometry.units_per_superblock * (geometry.superblocks + geometry.slc_superblocks);
-    let needed = 4 * (geometry.units + physical) + if parameters.tracks_data() { 8 * physical } else { 0 };
+    let needed = table_bytes(&geometry, parameters.tracks_data());
     if available_memory().is_some_and(|available| needed > available) {
         return Err(unusable(format!("its mapping tables need {} MiB, more than is free", needed >> 20)));
     }
@@ -163,4 +168,25 @@ pub fn fresh_ftl(parameters: &DriveParameters) -> Result<Ftl, TargetError> {
         ftl.keep_stamps();
     }
     Ok(ftl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is looked for before the tables are made is what they take.
+    #[test]
+    fn the_tables_take_what_was_reckoned() {
+        for tracked in [false, true] {
+            let changes = format!(r#"{{"capacity_bytes": 900096000, "slc_static_mib": 64, "track_data": {tracked}}}"#);
+            let p = DriveParameters::preset("nvme-client-slc", &changes).unwrap();
+            let mut ftl = fresh_ftl(&p).unwrap();
+            let tables = ftl.map.entries().len() * 4 + ftl.reverse.entries().len() * 4 + ftl.valid.0.len() * 8;
+            let stamps = if tracked { ftl.reverse.entries().len() * 8 } else { 0 };
+            assert_eq!(
+                (ftl.stamps.is_some(), table_bytes(&p.geometry(), tracked)),
+                (tracked, (tables + stamps) as u64)
+            );
+        }
+    }
 }

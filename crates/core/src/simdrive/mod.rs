@@ -3,6 +3,7 @@
 //! Everything a test sees (fresh out of the box, transition, steady state, tail latency) follows from these
 //! mechanisms; nothing is scripted.
 
+mod bounds;
 mod buffer;
 mod check;
 mod collect;

@@ -43,7 +43,7 @@ impl SimDrive {
         if pages < LEAST_PAGES || (command.partial_first && unit == command.first_unit) {
             return;
         }
-        let (plain, erases, first_page) = self.ftl.plain_pages(unit);
+        let (plain, first_page) = self.ftl.plain_pages(unit);
         let pages = pages.min(plain);
         if pages < LEAST_PAGES {
             return;
@@ -62,8 +62,9 @@ impl SimDrive {
                 self.watch_stream(to, slot, unit + u64::from(taken * n));
             }
             self.calendar.enter_sorted(die, next);
-            let job = Job::HostProgram { page: first_page + taken, units: n };
-            let done = self.flash.program(to, job, mode, taken < erases, at);
+            let page = first_page + taken;
+            let erase = self.ftl.erase_due(page);
+            let done = self.flash.program(to, Job::HostProgram { page, units: n }, mode, erase, at);
             self.calendar.enter_sorted(to, done);
             taken += 1;
             to = if to + 1 == self.parameters.dies { 0 } else { to + 1 };

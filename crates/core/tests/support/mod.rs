@@ -31,6 +31,7 @@ pub fn stimulus(access: Access, block: u64, read_percent: f64) -> Stimulus {
         queue_depth: 1,
         entropy_percent: 100,
         alignment_bytes: None,
+        rate: None,
     }
 }
 

@@ -1,10 +1,9 @@
-//! Sessions whose writes are verified, and sessions on devices of the caller's making.
+//! Sessions whose writes are verified, and what their data costs.
 
 use std::sync::Arc;
 
 use super::{Limits, Session};
 use crate::engine::datacost::DataDevice;
-use crate::engine::device::Device;
 use crate::engine::uring::{Target, UringDevice};
 use crate::engine::verify::{Ledger, Ledgered, Verifier};
 use crate::error::{Error, TargetError};
@@ -13,36 +12,16 @@ use crate::units::Bytes;
 impl Session {
     /// As `uring`, with writes that can be verified, and a ledger of them if the range is not too large for it.
     pub fn verified(target: Target, seed: u64, limits: Limits) -> Result<Self, Error> {
+        let range = target.range();
         let target = Arc::new(target);
-        let mut session = Self::empty(limits, target.range(), seed, false, Some(Arc::clone(&target)));
-        session.ledger = (target.range() <= Ledger::MOST).then(|| Arc::new(Ledger::new(target.range())));
-        for thread in 0..limits.threads {
-            let (target, ledger) = (Arc::clone(&target), session.ledger.clone());
-            let device = move || {
-                UringDevice::new(&target, thread, limits.queue_depth, limits.block, seed).map(UringDevice::verifiable)
-            };
-            match ledger {
-                Some(ledger) => session
-                    .spawn(thread, 1, move || Ok(Ledgered::new(device()?, ledger, thread, limits.queue_depth)?))?,
-                None => session.spawn(thread, 1, device)?,
-            }
-        }
-        Ok(session)
-    }
-
-    /// A session on what `make` makes for each thread.
-    pub fn on<D: Device + 'static>(
-        range: Bytes,
-        seed: u64,
-        limits: Limits,
-        make: impl Fn(u32) -> Result<D, Error> + Send + Sync + 'static,
-    ) -> Result<Self, Error> {
-        let mut session = Self::empty(limits, range, seed, false, None);
-        let make = Arc::new(make);
-        for thread in 0..limits.threads {
-            let make = Arc::clone(&make);
-            session.spawn(thread, 1, move || make(thread))?;
-        }
+        let ledger = (range <= Ledger::MOST).then(|| Arc::new(Ledger::new(range)));
+        let (own, book) = (Arc::clone(&target), ledger.clone());
+        let make = move |thread| {
+            let device = UringDevice::new(&own, thread, limits.queue_depth, limits.block, seed)?;
+            Ok(Ledgered::new(device.one_of(limits.threads).verifiable(), book.clone(), thread, limits.queue_depth)?)
+        };
+        let mut session = Self::threads(range, seed, limits, Some(target), make)?;
+        session.ledger = ledger;
         Ok(session)
     }
 

@@ -103,6 +103,13 @@ impl WriteData {
         self.entropy = percent;
     }
 
+    /// Fill `bytes` of an idle slot's buffer, if they are not: the first write from it need not wait then.
+    pub fn ready(&mut self, slot: usize, bytes: usize) {
+        if self.filled[slot].bytes < bytes {
+            self.fill(slot, bytes);
+        }
+    }
+
     /// Make `bytes` of an idle slot's buffer ready to be written at `lba`. Returns where they begin, from the start
     /// of the first buffer.
     #[inline]

@@ -8,10 +8,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{direct_alignment, logical_block_size, pattern};
+use super::{direct_alignment, file_system, logical_block_size, pattern};
 use crate::error::TargetError;
 use crate::units::Bytes;
 use crate::workload::Stimulus;
@@ -23,6 +23,7 @@ pub struct Target {
     path: PathBuf,
     range: Bytes,
     logical_block: Bytes,
+    checks_reads: bool,
 }
 
 impl Target {
@@ -47,7 +48,8 @@ impl Target {
         let logical_block = if kind.is_block_device() { logical_block_size(&file) } else { file_block(&file) };
         let logical_block = logical_block.map_err(|error| explain(path, &error))?;
         check_range(path, range.0, size, logical_block)?;
-        Ok(Self { file, path: path.to_owned(), range, logical_block: Bytes(logical_block) })
+        let checks_reads = if kind.is_block_device() { device_checks(&file, 0) } else { file_checks(&file, 0) };
+        Ok(Self { file, path: path.to_owned(), range, logical_block: Bytes(logical_block), checks_reads })
     }
 
     /// The smallest unit of I/O; every offset and size must be a multiple.
@@ -62,6 +64,12 @@ impl Target {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether something between the device and the host's memory may compare what is read with a checksum. Yes where
+    /// it cannot be told.
+    pub fn checks_reads(&self) -> bool {
+        self.checks_reads
     }
 
     /// Whether every block size, and the alignment if one is given, suits the device.
@@ -110,6 +118,47 @@ fn check_range(path: &Path, range: u64, size: u64, block: u64) -> Result<(), Tar
         return Err(unusable(path, problem, format!("ask for {}", range - range % block)));
     }
     Ok(())
+}
+
+/// Numbers of ext2 to ext4, xfs, tmpfs and f2fs in statfs(2): file systems without checksums of data.
+const UNCHECKED: [u64; 4] = [0xef53, 0x5846_5342, 0x0102_1994, 0xf2f5_2010];
+/// Loop devices on files on loop devices: no more of them are followed.
+const DEEPEST: u32 = 4;
+
+fn file_checks(file: &File, depth: u32) -> bool {
+    let (Ok(kind), Ok(status)) = (file_system(file), file.metadata()) else { return true };
+    let no_device = libc::major(status.dev()) == 0;
+    !UNCHECKED.contains(&kind) || (!no_device && numbered_device_checks(status.dev(), depth))
+}
+
+fn device_checks(file: &File, depth: u32) -> bool {
+    file.metadata().map_or(true, |status| numbered_device_checks(status.rdev(), depth))
+}
+
+/// By what sysfs tells of the device (ABI/stable/sysfs-block): protection information, devices that it is made of (device
+/// mapper, md), or the file of a loop device.
+fn numbered_device_checks(number: u64, depth: u32) -> bool {
+    let link = format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number));
+    let Ok(mut disk) = fs::canonicalize(link) else { return true };
+    if disk.join("partition").exists() {
+        disk.pop();
+    }
+    let says = |name: &str| fs::read_to_string(disk.join(name)).map(|text| text.trim().to_owned());
+    let protected = says("integrity/format").is_ok_and(|format| format != "none");
+    if protected && !says("integrity/read_verify").is_ok_and(|verify| verify == "0") {
+        return true;
+    }
+    if fs::read_dir(disk.join("slaves")).is_ok_and(|mut parts| parts.next().is_some()) {
+        return true;
+    }
+    match says("loop/backing_file") {
+        Ok(_) if depth == DEEPEST => true,
+        Ok(path) => File::open(path).map_or(true, |file| match file.metadata() {
+            Ok(status) if status.file_type().is_block_device() => device_checks(&file, depth + 1),
+            _ => file_checks(&file, depth + 1),
+        }),
+        Err(_) => false,
+    }
 }
 
 /// The unit of direct I/O to a regular file. EINVAL: the filesystem has none.
