@@ -166,7 +166,7 @@ class IoLogReader:
 class Verifier:
     """Reads a device or file, past the page cache, and judges each sector by its stamp."""
 
-    def __init__(self, path: str, range_bytes: int, seed: int) -> None:
+    def __new__(cls, path: str, range_bytes: int, seed: int) -> Verifier:
         """Of a run that is over; nothing is written. Raises DeviceError."""
 
     @property

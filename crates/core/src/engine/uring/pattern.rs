@@ -6,7 +6,7 @@
 //! threads, makes it unique. That alone would not do for a compressor with a window of megabytes, which would find the rest of the
 //! buffer again where it was written before. So a small write is renewed throughout: its random part is combined
 //! (exclusive or) with a key drawn for the write. Large writes, for which that costs too much, take turns through
-//! a part of the buffer so large that a repetition is `RING_BYTES` of the thread's writes away.
+//! a part of the buffer so large that a repetition is `RING_BYTES` of the thread's writes away, or its queue's if more.
 //!
 //! Data that is to be verified has larger stamps, in every sector: see `super::super::stamp`.
 //! Limits: 2^16 threads, 2^48 writes per thread; the stamp is there also below 4 % entropy, so the least a
@@ -30,8 +30,9 @@ const DATA_STREAM: u64 = 0x6461_7461_2d66_696c;
 
 /// Writes up to this size are renewed throughout: their buffers stay in the CPU's cache.
 const RENEWED_BYTES: usize = 4096;
-/// What larger writes of a thread take turns through, all slots together: several times the window of a compressor.
-const RING_BYTES: usize = 32 << 20;
+/// What larger writes of a thread take turns through, all slots together: more than the usual window of a compressor,
+/// and so little that filling it holds up no step.
+const RING_BYTES: usize = 4 << 20;
 /// Direct I/O from whole pages works everywhere; smaller steps do not. Also what large writes have a stamp in each of.
 const PAGE: usize = 4096;
 
@@ -47,6 +48,7 @@ struct Filled {
 pub(in super::super) struct WriteData {
     arena: MmapMut,
     stride: usize,
+    turn: usize,
     filled: Vec<Filled>,
     entropy: u8,
     rng: Xoshiro256PlusPlus,
@@ -61,14 +63,15 @@ impl WriteData {
     /// Buffers for `slots` slots and writes up to `max_bytes`. They are filled when first written from.
     pub fn new(slots: usize, max_bytes: usize, thread: u32, seed: u64) -> io::Result<Self> {
         let largest = max_bytes.next_multiple_of(PAGE);
-        let ring = if largest > RENEWED_BYTES && may_lock() { RING_BYTES / slots / largest * largest } else { 0 };
+        let ring = if largest > RENEWED_BYTES && may_lock() { RING_BYTES / slots / PAGE * PAGE } else { 0 };
         let stride = largest.max(ring);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ DATA_STREAM);
         (0..thread).for_each(|_| rng.jump());
         let arena = arena(slots * stride)?;
         let filled = vec![Filled { entropy: 100, bytes: 0 }; slots];
         let origin = Origin::new(thread, seed);
-        Ok(Self { arena, stride, filled, entropy: 100, rng, origin, verifiable: false, large: 0 })
+        let turn = ring.max(largest.min(RENEWED_BYTES));
+        Ok(Self { arena, stride, turn, filled, entropy: 100, rng, origin, verifiable: false, large: 0 })
     }
 
     /// From now on every sector can be verified when it is read back.
@@ -91,9 +94,9 @@ impl WriteData {
         self.stride
     }
 
-    /// Bytes at the start of a buffer that small writes use.
+    /// Bytes at the start of a buffer that writes smaller than that use.
     pub fn turn(&self) -> usize {
-        RENEWED_BYTES.min(self.stride)
+        self.turn
     }
 
     /// Buffers are refilled when next written from, not here: those in flight must not change, and refilling
@@ -105,6 +108,7 @@ impl WriteData {
 
     /// Fill `bytes` of an idle slot's buffer, if they are not: the first write from it need not wait then.
     pub fn ready(&mut self, slot: usize, bytes: usize) {
+        let bytes = bytes.max(self.turn);
         if self.filled[slot].bytes < bytes {
             self.fill(slot, bytes);
         }
@@ -114,7 +118,7 @@ impl WriteData {
     /// of the first buffer.
     #[inline]
     pub fn prepare(&mut self, slot: usize, lba: Lba, bytes: usize) -> usize {
-        let renew = bytes <= self.turn();
+        let renew = bytes <= RENEWED_BYTES;
         let skipped = if renew { 0 } else { self.next_place(bytes) };
         let filled = self.filled[slot];
         if filled.entropy != self.entropy || filled.bytes < skipped + bytes {
@@ -139,7 +143,7 @@ impl WriteData {
     fn next_place(&mut self, bytes: usize) -> usize {
         let bytes = bytes.next_multiple_of(PAGE);
         // A slot's turns follow the thread's writes; where these come to the slots in order, each turn is the next.
-        let turn = self.large / self.filled.len() % (self.stride / bytes).max(1);
+        let turn = self.large / self.filled.len() % (self.turn / bytes).max(1);
         self.large = self.large.wrapping_add(1);
         turn * bytes
     }
