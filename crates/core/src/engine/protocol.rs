@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::device::{Conditions, Control};
+use super::iolog::LogEnd;
 use crate::error::Error;
 use crate::recorder::Recorder;
 use crate::units::Nanos;
@@ -28,6 +29,8 @@ pub enum Command {
     Idle(u64),
     /// Drain, then change the device's state.
     Control(Control),
+    /// Log every I/O from now on.
+    Log(LogEnd),
     /// Prepare for steps to come.
     GetReady,
     Close,

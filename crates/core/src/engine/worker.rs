@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
 use super::device::{Completion, Device};
+use super::iolog::{LogEnd, Row};
 use super::progress::{Current, Lane, Slot};
 use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use crate::error::Error;
@@ -56,6 +57,7 @@ pub struct Worker<D> {
     /// Failures of I/Os that no step counts; the next report carries them, so that none is lost.
     bridge_errors: Vec<ErrorTally>,
     done: Vec<Completion>,
+    log: Option<LogEnd>,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     commands: Receiver<Command>,
@@ -102,6 +104,7 @@ impl<D: Device> Worker<D> {
             written_bytes: 0,
             bridge_errors: vec![],
             done: Vec::new(),
+            log: None,
             shared,
             mailbox,
             commands,
@@ -116,6 +119,11 @@ impl<D: Device> Worker<D> {
                 Command::Step(plan, recorder) => self.begin(plan, recorder),
                 Command::Idle(ns) => self.idle(ns).map(|()| self.reply(Reply::Done(Ok(())))),
                 Command::Control(control) => self.control(control),
+                Command::Log(end) => {
+                    self.log = Some(end);
+                    self.reply(Reply::Done(Ok(())));
+                    Ok(())
+                }
                 Command::GetReady => {
                     self.may_get_ready = true;
                     Ok(())
@@ -310,6 +318,9 @@ impl<D: Device> Worker<D> {
             self.bridge_ios += 1;
         }
         self.outstanding += 1;
+        if let Some(log) = &mut self.log {
+            log.submitted(slot, now);
+        }
         *entry = Slot {
             busy: true,
             step: counted.then_some(current.plan.number),
@@ -332,6 +343,9 @@ impl<D: Device> Worker<D> {
             slot.busy = false;
             self.outstanding -= 1;
             self.last_completion = Some(completion.at);
+            if let Some(log) = &mut self.log {
+                log.completed(completion.slot, Row::of(slot, self.setup.first_thread, &completion));
+            }
             if slot.operation == Operation::Write && completion.result.is_ok() {
                 self.written_bytes += slot.bytes.0;
             }
@@ -426,5 +440,6 @@ impl<D: Device> Worker<D> {
             conditions: self.device.conditions(),
         };
         self.reply(Reply::Step(Box::new(report)));
+        self.log.iter_mut().for_each(LogEnd::flush);
     }
 }
