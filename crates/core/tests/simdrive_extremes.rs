@@ -103,7 +103,13 @@ fn extremes(preset: &str, base: &Changes) -> BTreeMap<String, Vec<Value>> {
             toml::Value::Integer(_) | toml::Value::Float(_) => {
                 let whole = value.is_integer();
                 let top = if whole { 9.2e18 } else { 1e300 };
-                [-1e6, 0.0, top].map(|bad| last_good(good.clone(), bad, whole, accepts)).to_vec()
+                let mut values = vec![last_good(good.clone(), 0.0, whole, accepts)];
+                // Most that may be 0 may not be less.
+                if accepts(&if whole { json!(-1) } else { json!(-1e-9) }) {
+                    values.push(last_good(good.clone(), -1e6, whole, accepts));
+                }
+                values.push(last_good(good, top, whole, accepts));
+                values
             }
             toml::Value::String(_) => {
                 let words =
@@ -232,7 +238,7 @@ fn every_parameter_works_at_its_extremes() {
     let mut tried = 0;
     for ((preset, base), known) in bases().into_iter().zip(EXTREMES.iter()) {
         for (name, values) in known {
-            for value in values.iter().enumerate().filter(|(i, value)| !values[..*i].contains(value)).map(|(_, v)| v) {
+            for value in values {
                 let mut changes = base.clone();
                 changes.insert(name.clone(), value.clone());
                 println!("{preset} {name} = {value}");
