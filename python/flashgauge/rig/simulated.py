@@ -55,7 +55,7 @@ def _value(text: str) -> Any:
 _FAULTS = {
     "fault_read_error_rate": ("fault_read_errors_max",),
     "fault_program_error_rate": ("fault_bad_blocks_max",),
-    "fault_spike_rate": ("fault_spike_ms",),
+    "fault_spike_rate": ("fault_spike_ms", "fault_spikes_max"),
     "fault_dropout_after_ios": (),
     "fault_dropout_after_s": (),
     "fault_power_loss_after_s": ("power_on_ms",),
