@@ -139,7 +139,7 @@ def test_every_part_of_a_stimulus_is_exported() -> None:
     """A field that is added to the stimulus must be thought of here."""
     known = {
         "access", "block_sizes", "read_percent", "thread_count", "queue_depth", "active_range_percent", "groups",
-        "entropy_percent", "alignment_bytes", "sequential_percent",
+        "entropy_percent", "alignment_bytes", "sequential_percent", "rate_iops", "arrivals",
     }  # fmt: skip
     assert {field.name for field in dataclasses.fields(Stimulus)} == known
 

@@ -18,7 +18,7 @@ import flashgauge
 from flashgauge import hostlimit
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
-from flashgauge.hostlimit import Ceilings, NullCeiling
+from flashgauge.hostlimit import Ceilings, engine_ceiling
 from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
@@ -212,7 +212,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
 def host_ceilings(spec: Callable[[], Spec]) -> Ceilings:
     """What the host does at most with each stimulus that the test measures; takes seconds, and no device."""
     stimuli = [step.stimulus for step in kinds_of_steps(spec) if isinstance(step, Measure)]
-    source = NullCeiling(max((stimulus.queue_depth for stimulus in stimuli), default=1))
+    source = engine_ceiling(max((stimulus.queue_depth for stimulus in stimuli), default=1))
     with contextlib.closing(source):
         return hostlimit.measure(stimuli, source, bounds(spec)[0].seconds)
 

@@ -199,7 +199,14 @@ def _sizes(stimulus: Stimulus) -> Made:
 
 
 def _threads(stimulus: Stimulus) -> Made:
-    return [f"numjobs={stimulus.thread_count}", f"iodepth={stimulus.queue_depth}"], []
+    options = [f"numjobs={stimulus.thread_count}", f"iodepth={stimulus.queue_depth}"]
+    if stimulus.rate_iops is None:
+        return options, []
+    options.append(f"rate_iops={max(1, round(stimulus.rate_iops / stimulus.thread_count))}")
+    options += ["rate_process=poisson"] if stimulus.arrivals == "poisson" else []
+    return options, [
+        "fio's rate is a whole number for each thread, and its latency does not count from when an I/O was due"
+    ]
 
 
 def _stop(group: Group, place: Extent, nominal_bytes: int) -> Made:

@@ -161,11 +161,7 @@ impl Stimulus {
         {
             return Err(StimulusError::Alignment(alignment));
         }
-        if let Some(rate) = self.rate
-            && !(rate.ios_per_s > 0.0 && rate.ios_per_s <= Rate::MOST)
-        {
-            return Err(StimulusError::Rate(rate.ios_per_s));
-        }
+        self.rate.map_or(Ok(()), Rate::validate)?;
         self.validate_groups()
     }
 

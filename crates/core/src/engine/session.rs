@@ -12,7 +12,7 @@ use super::device::{Control, Device};
 use super::null::NullDevice;
 use super::protocol::{Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
 use super::result::{StepResult, merge};
-use super::uring::{NopDevice, Target, UringDevice};
+use super::uring::{NopDevice, Target, UringDevice, wake_on_time};
 use super::worker::{Worker, WorkerSetup};
 use crate::error::{Error, StimulusError};
 use crate::recorder::Recorder;
@@ -92,7 +92,10 @@ impl Session {
     /// A device that completes at once: what the engine itself costs.
     pub fn null(range: Bytes, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
         let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
-        Self::on(range, seed, limits, |_| Ok(NullDevice::default()))
+        Self::on(range, seed, limits, |_| {
+            wake_on_time();
+            Ok(NullDevice::default())
+        })
     }
 
     /// A ring of no-ops: the most that this host's kernel and the engine can do together.

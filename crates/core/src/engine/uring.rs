@@ -343,7 +343,7 @@ fn cause(error: &io::Error) -> (String, &'static str) {
 }
 
 /// Let this thread's timers run out on time: by default the kernel may add 50 us, to wake less often.
-fn wake_on_time() {
+pub(super) fn wake_on_time() {
     // SAFETY: the call takes a number and changes nothing but the calling thread's timers.
     // It cannot fail with these arguments.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
