@@ -19,8 +19,10 @@ import pytest
 
 from blockdevices import MIB, filled, loop_on
 from drives import Drive, again, made_up, start, wait_for
+from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.cli import consent
+from flashgauge.driver import Driver
 from flashgauge.execute import RunRequest
 from flashgauge.rig import (
     identify,
@@ -30,14 +32,19 @@ from flashgauge.rig import (
     purge,
     records,
     safety,
+    smart,
+    tools,
     underway,
     writecache,
 )
-from flashgauge.rig.base import SessionNeeds
+from flashgauge.rig.base import Prepared, SessionNeeds, Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
 from flashgauge.rig.target import Target
+from flashgauge.rig.telemetry import HostTelemetry
+from flashgauge.rig.underway import LeftUnderWay
 from flashgauge.rig.uses import read_uses
+from flashgauge.steps import Purge
 
 Make = Callable[..., Drive]
 SECURITY_WORD = 1 << 0 | 1 << 5
@@ -196,6 +203,29 @@ class TestFormatUnderWay:
         assert drive.calls()[before:], "asked after the end"
         assert Path(data).read_bytes() == bytes(16 * MIB), "it was over before the next run asked"
         wait_for(lambda: drive.state["cache"] == 1 and records.all_records() == [])
+
+    def test_the_drive_is_asked_nothing_when_its_run_has_left_it(self, make: Make, tmp_path: Path) -> None:
+        """The health log of the run's end is not worth a reset in the middle of a format."""
+        drive = make("nvme", hang={"nvme format": None})
+        source = smart.health_source(drive.device)
+        assert isinstance(source, smart.HealthSource)
+
+        class Rig(FakeRig):
+            def purge(self, tell: Tell) -> Prepared:
+                with records.command_lock(drive.device) as lock:
+                    tools.Command("nvme", "format", "/dev/nvme0", keep=lock)
+                wait_for(lambda: (drive.folder / "hanging").exists())
+                raise LeftUnderWay
+
+        rig = Rig(FakeSession(lambda number: measurement(1.0)))
+        rig.telemetry = HostTelemetry(drive_health=source)
+        folder = run_folder(tmp_path / "run")
+        with pytest.raises(KeyboardInterrupt):
+            Driver(rig, folder, FakeObserver(), gap_limit_ms=1.0).run(iter([Purge()]))  # type: ignore[arg-type]
+        assert [call.split()[1] for call in drive.calls("nvme ")] == ["smart-log", "format"]
+        assert "a format is under way" in folder.run.health["not_read"]
+        release(drive)
+        records.wait_for_command(drive.device, limit_s=30)
 
 
 def purging(drive: Drive, folder: Path, *, cache_off: bool = False) -> tuple[subprocess.Popen[bytes], Path]:

@@ -409,6 +409,24 @@ def test_the_command_to_put_an_nvme_cache_back_goes_to_the_controller(make: Make
     assert record.by_hand(Path("x")) == command
 
 
+@pytest.mark.clause("3.7")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_that_a_reset_has_given_back_is_disclosed(make: Make, kind: str) -> None:
+    drive = make(kind, cache=1)
+    kept = keeper_of(drive)
+    writecache.set_cache(drive.device, False, kept.note_cache)
+    assert writecache.look_again(drive.device, False) == ()
+    drive.set(cache=1)
+    (found,) = writecache.look_again(drive.device, False)
+    assert (found.kind, found.clause) == (Kind.WRITE_CACHE_STATE, "3.7")
+    assert found.message.startswith("write cache should be disabled, it is enabled at the end of the run")
+    drive.set(fail={"": [1, "no answer\n"]})
+    (found,) = writecache.look_again(drive.device, False)
+    assert "it is not known at the end of the run (" in found.message
+    drive.set(fail={})
+    assert kept.release() is None
+
+
 @pytest.mark.parametrize("name", ["vwc", "oacs", "sanicap", "fna"])
 def test_an_nvme_cli_without_a_field_is_named(make: Make, name: str) -> None:
     drive = Nvme(make("nvme", ctrl={name: None}).device)

@@ -157,6 +157,21 @@ def set_cache(device: BlockDevice, asked: bool, note: Note) -> Prepared:
     return Prepared(_text(asked, before, kernel_view(device), wanted_view))
 
 
+def look_again(device: BlockDevice, asked: bool) -> tuple[Disclosure, ...]:
+    """After a run, of a cache that was as asked: a drive that was reset or lost its power has its saved setting again.
+    No cache, and one that cannot be asked, is none of it."""
+    try:
+        cache = cache_of(device)
+        now = cache.read() if cache is not None and tools.missing(*needed_tools(device)) is None else None
+    except DeviceError as error:
+        text = f"not known at the end of the run ({error.strerror or error})"
+        return (_differs(text, asked, "see the kernel log for resets of the drive"),)
+    if now is None or now == asked:
+        return ()
+    text = f"{_word(now)} at the end of the run: the drive was reset, or lost its power, and took its saved setting"
+    return (_differs(text, asked, "see the kernel log for resets of the drive; run again"),)
+
+
 def _word(enabled: bool) -> str:
     return "enabled" if enabled else "disabled"
 
