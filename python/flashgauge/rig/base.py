@@ -97,6 +97,9 @@ class Rig(Protocol):
     def set_write_cache(self, enabled: bool) -> Prepared:
         """Set the volatile write cache, and read it back."""
 
+    def after_run(self) -> tuple[Disclosure, ...]:
+        """When the last step is over: what is not as it was set any more."""
+
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         """What of the host may disturb a test; see `hostchecks.check_host`. Takes a moment of watching."""
 

@@ -62,6 +62,7 @@ class BlockRig:
             self._held.close()
             self._lock.release()
             raise
+        self._cache_set: bool | None = None
         self.telemetry: Telemetry = HostTelemetry.of(device)
         try:
             # The session opened a path; now that it is held, see that the path led to the right device.
@@ -100,7 +101,16 @@ class BlockRig:
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         self.check()
-        return writecache.set_cache(self._cleared.device, enabled, self._keeper.note_cache)
+        prepared = writecache.set_cache(self._cleared.device, enabled, self._keeper.note_cache)
+        # What is not as asked is disclosed already.
+        self._cache_set = None if prepared.disclosures else enabled
+        return prepared
+
+    def after_run(self) -> tuple[Disclosure, ...]:
+        if self._cache_set is None:
+            return ()
+        self.check()
+        return writecache.look_again(self._cleared.device, self._cache_set)
 
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         device = self._cleared.device

@@ -134,6 +134,9 @@ class FileRig:
     def set_write_cache(self, enabled: bool) -> Prepared:
         return writecache.of_file()
 
+    def after_run(self) -> tuple[Disclosure, ...]:
+        return ()
+
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return check_host(self._device, self._roots, sequential=sequential)
 

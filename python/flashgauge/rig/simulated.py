@@ -139,6 +139,9 @@ class SimulatedRig:
         state = "enabled" if enabled else "disabled"
         return Prepared(f"{state} (buffer protected against power loss)" if self._plp else state)
 
+    def after_run(self) -> tuple[Disclosure, ...]:
+        return ()
+
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return ()  # nothing of the host is in virtual time
 
