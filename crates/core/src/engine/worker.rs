@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use super::device::{Completion, Device};
 use super::iolog::{LogEnd, Row};
 use super::progress::{Current, Lane, Slot};
-use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
+use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
 use crate::error::Error;
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
@@ -29,15 +29,6 @@ use crate::workload::{Arrivals, Operation, RequestStream, Stop};
 /// A hand-over that takes longer stops issuing until it is over: a device that serves the new step's I/Os first
 /// might otherwise never return the old ones.
 const HANDOVER_LIMIT_NS: u64 = 5_000_000_000;
-
-pub struct WorkerSetup {
-    pub first_thread: u32,
-    pub lanes: u32,
-    pub max_queue_depth: u32,
-    pub seed: u64,
-    pub range: Bytes,
-    pub virtual_time: bool,
-}
 
 pub struct Worker<D> {
     device: D,
