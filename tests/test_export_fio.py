@@ -139,7 +139,7 @@ def test_every_part_of_a_stimulus_is_exported() -> None:
     """A field that is added to the stimulus must be thought of here."""
     known = {
         "access", "block_sizes", "read_percent", "thread_count", "queue_depth", "active_range_percent", "groups",
-        "entropy_percent", "alignment_bytes", "sequential_percent",
+        "entropy_percent", "alignment_bytes", "sequential_percent", "rate_iops", "arrivals",
     }  # fmt: skip
     assert {field.name for field in dataclasses.fields(Stimulus)} == known
 
@@ -212,6 +212,16 @@ def test_what_fio_cannot_is_said() -> None:
     (text,) = job_files("a test", [measure(stimulus, Stop(ios=7))], FILE_BYTES, FILE_BYTES)
     for said in ("33.3 % reads are 33 %", "shares here are rounded", "aligns all sizes to 4096", "7 I/Os over all"):
         assert said in text, said
+
+
+@needs_fio
+def test_a_fixed_rate_is_split_over_threads_and_directions(tmp_path: Path) -> None:
+    stimulus = Stimulus("random", ((4096, 1),), 75, 2, 8, rate_iops=400, arrivals="poisson")
+    job = one_job(measure(stimulus, Stop(seconds=1)))
+    assert (job["rate_iops"], job["rate_process"]) == ("150,50", "poisson")
+    (text,) = job_files("a test", [measure(stimulus, Stop(seconds=1))], None, FILE_BYTES)
+    assert fio(text, tmp_path, "--parse-only") == ""
+    assert "latency begins when it is issued" in text
 
 
 # What fio does

@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,10 +14,11 @@ import report_data
 from conftest import Cli, one_line, run_json
 from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge import hostlimit, report
+from flashgauge._core import Session, TargetError
 from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.driver import Driver
 from flashgauge.health import Health
-from flashgauge.hostlimit import Ceilings, NullCeiling, Tally, limits, measure
+from flashgauge.hostlimit import Ceilings, Tally, engine_ceiling, limits, measure
 from flashgauge.measurement import HostSeries, HostUsage, Measurement
 from flashgauge.report.conditions import limited_points
 from flashgauge.rig.base import HealthReading, NoTelemetry
@@ -99,13 +101,20 @@ def test_the_time_it_takes_is_bounded(stimuli: int, test_s: float, each_s: float
     assert [seconds for _, seconds in host.asked] == pytest.approx([each_s] * stimuli)
 
 
-def test_the_null_device_has_a_ceiling() -> None:
-    source = NullCeiling(8)
+def refused(*_: int) -> Session:
+    raise TargetError("no io_uring here")
+
+
+@pytest.mark.parametrize("name", ["no-op requests", "null device"])
+def test_the_engine_has_a_ceiling(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if name == "null device":
+        monkeypatch.setattr(hostlimit, "Session", SimpleNamespace(nop=refused, null=Session.null))
+    source = engine_ceiling(8)
     try:
         found = measure([SMALL, LARGE, replace(SMALL, access="sequential", read_percent=0)], source, 30.0)
     finally:
         source.close()
-    assert found.source == "null device"
+    assert found.source == name
     # No threshold: only that it counts, and far more than a disk does.
     assert all(iops > 1000 for iops in found.iops.values())
 
@@ -114,7 +123,7 @@ def test_ceilings_on_request(cli: Cli) -> None:
     result = cli("ceiling", "lat", "--json")
     assert result.returncode == 0, result.stderr
     said = json.loads(result.stdout)
-    assert said["source"] == "null device"
+    assert said["source"] == "no-op requests"
     assert {row["stimulus"] for row in said["ceilings"]} == {
         f"RND {size} KiB, R/W {mix}, T1Q1" for size in ("8", "4", "0.5") for mix in ("100/0", "65/35", "0/100")
     }

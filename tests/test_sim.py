@@ -155,7 +155,7 @@ def test_derived_rates_are_the_simulators(name: str) -> None:
 
 
 def test_presets_as_they_are_lead_to_the_published_rates() -> None:
-    """Of the whole drive, by the laws that the test above holds the simulator to: fresh and steady writes, and reads."""
+    """Of the whole drive, by the laws that the test above holds the simulator to: fresh and steady writes, reads."""
     made = tables()
     for name, row in made.ROWS.items():
         limits, published = limits_of(name, **NO_SLC), made.published(row)

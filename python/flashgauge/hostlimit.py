@@ -9,11 +9,11 @@ A test point is the host's when one of three things is so:
                kernel: its work for a device is not all done by the engine's threads. Other programs' load alone does
                not count; where it keeps the engine waiting, `threads` has it.
 
-The ceiling is an upper bound: the null device never enters the kernel, so that no real host comes near it with small
-I/Os; `threads` and `CPUs` are what tells before that. Another source of ceilings, which does enter the kernel, needs
-only the two methods of `CeilingSource`. Not seen: a limit that keeps no CPU busy, such as an adapter, an expander or a
-PCIe link that is slower than the drive (`flashgauge doctor` looks at the link). Threads that poll for completions would
-always be busy.
+The ceiling is an upper bound: no-op requests enter the kernel by the same rings as I/Os, but no block layer and no
+driver, and carry no data, so that real I/Os cost more; `threads` and `CPUs` are what tells before that. Another source
+of ceilings needs only the two methods of `CeilingSource`. Not seen: a limit that keeps no CPU busy, such as an adapter,
+an expander or a PCIe link that is slower than the drive (`flashgauge doctor` looks at the link). Threads that poll for
+completions would always be busy.
 """
 
 from __future__ import annotations
@@ -52,13 +52,12 @@ class CeilingSource(Protocol):
     def close(self) -> None: ...
 
 
-class NullCeiling:
-    """The engine's null device: streams, queues, clock and recording, without the kernel and without data."""
+class EngineCeiling:
+    """The engine on a device that does nothing: streams, queues, clock and recording are as in a test."""
 
-    name = "null device"
-
-    def __init__(self, max_queue_depth: int, seed: int = 1) -> None:
-        self._session = Session.null(_RANGE_BYTES, seed, cpus(), max_queue_depth)
+    def __init__(self, name: str, session: Session) -> None:
+        self.name = name
+        self._session = session
 
     def iops(self, stimulus: Stimulus, seconds: float) -> float:
         # A burst: no thread goes on when its time is over, and takes the CPU from those that are still in theirs.
@@ -71,6 +70,14 @@ class NullCeiling:
 
     def close(self) -> None:
         self._session.close()
+
+
+def engine_ceiling(max_queue_depth: int, seed: int = 1) -> EngineCeiling:
+    """No-op requests through io_uring; without that, the null device."""
+    try:
+        return EngineCeiling("no-op requests", Session.nop(_RANGE_BYTES, seed, cpus(), max_queue_depth))
+    except (OSError, ValueError):
+        return EngineCeiling("null device", Session.null(_RANGE_BYTES, seed, cpus(), max_queue_depth))
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def test_one_test_from_nothing_to_its_report(machine: Machine, tmp_path: Path) -
     # QEMU counts data units of 1000 sectors, and has written the pre-conditioning at least.
     assert later["written_bytes"] - before["written_bytes"] > 4_000_000
     assert (later["media_errors"], later["throttle_transitions"]) == (0, 0)
-    assert run["host_ceilings"][0]["source"] == "null device"
+    assert run["host_ceilings"][0]["source"] == "no-op requests"
     entries, torn = read_journal(folder)
     assert not torn
     assert len(entries) == 1 + ROUNDS * POINTS

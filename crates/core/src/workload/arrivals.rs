@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
+use crate::error::StimulusError;
 use crate::units::Nanos;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,11 @@ pub struct Rate {
 impl Rate {
     /// More than any device, and few enough that arrivals keep nanoseconds apart.
     pub const MOST: f64 = 1e9;
+
+    pub(super) fn validate(self) -> Result<(), StimulusError> {
+        let possible = self.ios_per_s > 0.0 && self.ios_per_s <= Self::MOST;
+        if possible { Ok(()) } else { Err(StimulusError::Rate(self.ios_per_s)) }
+    }
 }
 
 /// Sets these random numbers apart from those of offsets and data, which start from the same seed.
