@@ -21,12 +21,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SessionNeeds:
-    """The largest step the test will ask for; the engine allocates for it once, before the first step."""
+    """The largest step the test will ask for; the engine allocates for it once, before the first step.
+    `verifiable`: what is written is to be read back and checked."""
 
     max_threads: int
     max_queue_depth: int
     max_block_bytes: int
     seed: int
+    verifiable: bool = False
 
 
 @dataclass(frozen=True)

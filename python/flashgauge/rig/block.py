@@ -45,6 +45,7 @@ class BlockRig:
     def __init__(self, cleared: safety.Cleared, needs: SessionNeeds, purge_method: str = purge.AUTO) -> None:
         """Raises TargetError or DeviceError, also when the device changed between consent and opening."""
         self._cleared = cleared
+        self._verifiable = needs.verifiable
         device = cleared.device
         self._lock = RunLock(device)
         try:
@@ -93,7 +94,10 @@ class BlockRig:
         return [] if meaning is None else [not_device_level(f"{self._cleared.device.given} stands for {meaning}")]
 
     def purge(self, tell: Tell) -> Prepared:
-        return purge.run(self._purge, self._cleared.device, self.check, self._keeper, tell)
+        prepared = purge.run(self._purge, self._cleared.device, self.check, self._keeper, tell)
+        if self._verifiable:
+            self.session.forget_written()
+        return prepared
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         self.check()
@@ -133,12 +137,12 @@ def _session(device: BlockDevice, needs: SessionNeeds) -> Session:
     """Somebody who lists devices claims each for some microseconds: a claim refused is tried again."""
     arguments = (usable_bytes(device), needs.seed, needs.max_threads, needs.max_queue_depth, needs.max_block_bytes)
     try:
-        return Session.block(device.path, *arguments, True)
+        return Session.block(device.path, *arguments, True, needs.verifiable)
     except DeviceError as error:
         if error.errno != errno.EBUSY:
             raise
     time.sleep(safety.CLAIM_AGAIN_S)
-    return Session.block(device.path, *arguments, True)
+    return Session.block(device.path, *arguments, True, needs.verifiable)
 
 
 def usable_bytes(device: BlockDevice) -> int:

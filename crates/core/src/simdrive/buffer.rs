@@ -68,11 +68,13 @@ impl SimDrive {
         }
     }
 
-    /// The unit will be written in part: what it holds must be read.
+    /// The unit will be written in part: what it holds must be read, unless it is still in the buffer.
     #[inline(never)]
     fn modify(&mut self, unit: u64) {
         self.ftl.settle();
-        if let Some((page, _, mode)) = self.ftl.place_of(unit) {
+        if let Some((page, _, mode)) = self.ftl.place_of(unit)
+            && !self.ftl.open_pages().contains(&page)
+        {
             let die = self.flash.die_of(page);
             let done = self.flash.modify(die, mode, self.now);
             self.enter_die(die, done);
@@ -119,7 +121,8 @@ impl SimDrive {
             let command = &mut self.commands[slot as usize];
             command.pending -= 1;
             if command.pending == 0 && command.left == 0 {
-                self.calendar.enter(self.now, Event::WriteDone(slot));
+                let at = self.now + self.write_link.delay_ns;
+                self.calendar.enter(at, Event::WriteDone(slot));
             }
         }
     }

@@ -81,7 +81,7 @@ impl SimDrive {
             write_link: LinkRate::write(p),
             link_free: [0; 2],
             write_lane: usize::from(p.full_duplex),
-            commands: vec![Command::new(&nothing); max_slots as usize],
+            commands: vec![Command::new(&nothing, p.capacity_bytes); max_slots as usize],
             active: 0,
             waiting: VecDeque::new(),
             cache_enabled: true,
@@ -123,6 +123,7 @@ impl SimDrive {
         self.finish_background();
         self.ftl = fresh_ftl(&self.parameters)?;
         self.extras.purged(self.parameters.dies);
+        self.idle_collection = IdleCollection::new(&self.parameters, self.idle_collection.since);
         // What was gathering in the open page is gone too.
         self.buffer_free = self.parameters.buffer_units();
         (self.unmapped_writes, self.map_die) = (0, 0);
@@ -157,15 +158,22 @@ impl SimDrive {
         Ok(())
     }
 
-    /// Let all programs and collection in flight end.
+    /// Let all programs and collection in flight end, and what happens to the drive meanwhile happen.
     fn finish_background(&mut self) {
         self.idle_collection.begun = 0;
-        while let Some((at, event)) = self.calendar.pop_until(u64::MAX, false) {
+        while !self.calendar.nothing_until(u64::MAX) {
+            let Some((at, event)) = self.calendar.pop_until(self.extras.alarm, false) else {
+                let mut failed = vec![];
+                self.ring(&mut failed);
+                assert!(failed.is_empty(), "an idle drive has no command to fail");
+                continue;
+            };
             self.now = at;
             let completed = self.handle(event);
             assert!(completed.is_none(), "an idle drive has no command to complete");
         }
-        self.idle_collection.since = self.now;
+        // Later if power was lost: no command has been there since it came back.
+        self.idle_collection.since = self.idle_collection.since.max(self.now);
     }
 
     /// A write is not done before its data is in flash.
@@ -294,7 +302,7 @@ impl Device for SimDrive {
 
     #[inline]
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
-        let command = Command::new(request);
+        let command = Command::new(request, self.parameters.capacity_bytes);
         if command.units > EXPECTED_UNITS {
             self.ftl.expect(command.first_unit, command.units);
         }
