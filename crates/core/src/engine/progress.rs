@@ -39,7 +39,7 @@ pub struct Current {
     /// Gone once the step is reported.
     pub recorder: Option<Box<Recorder>>,
     pub began: Nanos,
-    /// I/Os of earlier steps still outstanding; the window opens when there are none.
+    /// This worker's I/Os of earlier steps still outstanding; the window opens when no worker has any.
     pub foreign: u64,
     pub open: bool,
     /// Slots are empty because the hand-over took too long; to be filled when it is over.

@@ -1,7 +1,7 @@
 //! What a session and its workers say to each other: steps and other commands one way, reports the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::device::{Conditions, Control};
 use super::iolog::LogEnd;
@@ -29,6 +29,44 @@ pub struct StepPlan {
     pub stop_on_error: bool,
     /// When an open loop's schedule begins, the same for all threads; `None` on a device with a clock of its own.
     pub origin: Option<Nanos>,
+    /// `None`: nothing is outstanding when it begins, so that no worker need wait for another.
+    pub handover: Option<Handover>,
+}
+
+/// Whose I/Os of the step before are still outstanding.
+#[derive(Debug)]
+pub struct Handover {
+    /// Workers that have some, or may have.
+    waiting: AtomicU32,
+    /// When the last of those returned that did.
+    last: AtomicU64,
+}
+
+impl Handover {
+    pub fn of(workers: usize) -> Self {
+        Self { waiting: AtomicU32::new(workers as u32), last: AtomicU64::new(0) }
+    }
+}
+
+impl StepPlan {
+    pub fn nothing_before(&self) -> bool {
+        self.handover.is_none()
+    }
+
+    /// A worker's I/Os of the step before have returned; to be told once by each.
+    pub fn returned(&self, at: Nanos) {
+        if let Some(handover) = &self.handover {
+            handover.last.fetch_max(at.0, Ordering::AcqRel);
+            let waiting = handover.waiting.fetch_sub(1, Ordering::AcqRel);
+            assert!(waiting > 0, "each worker tells it once");
+        }
+    }
+
+    /// When the last of them returned, if all did.
+    pub fn opened(&self) -> Option<Nanos> {
+        let over = self.handover.as_ref().filter(|handover| handover.waiting.load(Ordering::Acquire) == 0)?;
+        Some(Nanos(over.last.load(Ordering::Acquire)))
+    }
 }
 
 #[derive(Debug)]
@@ -59,12 +97,28 @@ pub enum StopReason {
 pub struct Shared {
     /// A `StopReason`; not `Complete`: the step under way must end early.
     stop: AtomicU8,
+    /// A worker has ended, and cannot say when its I/Os return.
+    gone: AtomicBool,
+}
+
+/// Tells the other workers that this one has ended.
+pub struct Gone(pub Arc<Shared>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Ordering::Release);
+    }
 }
 
 impl Shared {
     pub fn ask_to_stop(&self, reason: StopReason) {
         // The first reason stays.
         let _ = self.stop.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Whether a worker has ended.
+    pub fn one_is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
     pub fn clear(&self) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::clock::monotonic;
 use super::device::{Control, Device};
 use super::null::NullDevice;
-use super::protocol::{Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
+use super::protocol::{Command, Handover, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
 use super::result::{StepResult, merge};
 use super::uring::{NopDevice, Target, UringDevice, wake_on_time};
 use super::verify::Ledger;
@@ -59,6 +59,8 @@ pub struct Session {
     seed: u64,
     virtual_time: bool,
     steps: u64,
+    /// Nothing is outstanding: no step yet, or none since the device was idle.
+    drained: bool,
     running: Option<Running>,
     closed: bool,
 }
@@ -148,6 +150,7 @@ impl Session {
             seed,
             virtual_time,
             steps: 0,
+            drained: true,
             running: None,
             closed: false,
         }
@@ -215,7 +218,8 @@ impl Session {
         let recorder = || Box::new(Recorder::new(interval_ns).counting_draws(&stimulus));
         let recorders: Vec<_> = self.workers.iter().map(|_| recorder()).collect();
         let origin = (!self.virtual_time).then(monotonic);
-        let plan = Arc::new(StepPlan { number: self.steps, stimulus, stop, stop_on_error, origin });
+        let handover = (!std::mem::take(&mut self.drained)).then(|| Handover::of(self.workers.len()));
+        let plan = Arc::new(StepPlan { number: self.steps, stimulus, stop, stop_on_error, origin, handover });
         self.running = Some(Running { reports: self.workers.iter().map(|_| None).collect() });
         self.send(recorders.into_iter().map(|recorder| Command::Step(Arc::clone(&plan), recorder)))
     }
@@ -320,14 +324,19 @@ impl Session {
         }
         self.shared.clear();
         self.send(iter::repeat_with(|| Command::Idle(ns)))?;
-        self.await_done()
+        self.await_done()?;
+        self.drained = true;
+        Ok(())
     }
 
     /// Change the state of a simulated drive, after draining it.
     pub fn control(&mut self, control: Control) -> Result<(), Error> {
         self.ready()?;
         self.send(iter::repeat_with(|| Command::Control(control)))?;
-        self.await_done()
+        // Drained first, also where the device refuses.
+        let done = self.await_done();
+        self.drained = done.is_ok();
+        done
     }
 
     fn await_done(&mut self) -> Result<(), Error> {

@@ -6,10 +6,11 @@
 //! virtual time nothing happens between steps, so the worker rests instead. Steps that end by bytes or I/O count
 //! drain, but for a fill, which goes on like a timed step.
 //!
-//! The window of a timed step opens when the last I/O of the step before has come back (hand-over). Until then the
-//! queue holds both kinds, and counting from there would charge the new step for the old one's slow I/Os: 128
+//! The window of a timed step opens when the last I/O of the step before has come back (`worker/handover.rs`). Until then
+//! the queue holds both kinds, and counting from there would charge the new step for the old one's slow I/Os: 128
 //! outstanding 1 MiB writes take a second to return.
 
+mod handover;
 mod open_loop;
 mod rest;
 
@@ -17,18 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
+use self::handover::HANDOVER_LIMIT_NS;
 use super::device::{Completion, Device};
 use super::iolog::{LogEnd, Row};
 use super::progress::{Current, Lane, Slot};
-use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
+use super::protocol::{Before, Command, Gone, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
 use crate::error::Error;
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Arrivals, Operation, RequestStream, Stop};
-
-/// A hand-over that takes longer stops issuing until it is over: a device that serves the new step's I/Os first
-/// might otherwise never return the old ones.
-const HANDOVER_LIMIT_NS: u64 = 5_000_000_000;
 
 pub struct Worker<D> {
     device: D,
@@ -105,6 +103,8 @@ impl<D: Device> Worker<D> {
 
     /// Serve commands until `Close`, or until the session is gone.
     pub fn run(mut self) {
+        // Also when a bug ends it: the others must not wait for what it has outstanding.
+        let _gone = Gone(Arc::clone(&self.shared));
         while let Some(command) = self.next_command() {
             let result = match command {
                 Command::Step(plan, recorder) => self.begin(plan, recorder),
@@ -151,7 +151,8 @@ impl<D: Device> Worker<D> {
         let mut recently = None;
         while self.mailbox.pending.load(Ordering::Acquire) == 0 {
             let rests = self.current.as_ref().is_none_or(|current| current.reported && self.setup.virtual_time);
-            if rests || (self.outstanding == 0 && (!self.open_loop || self.nothing_to_come())) {
+            let idles = self.outstanding == 0 && !self.awaits_window();
+            if rests || (idles && (!self.open_loop || self.nothing_to_come())) {
                 return Ok(());
             }
             let ends = self.current.as_ref().map_or(Nanos::MAX, |current| current.window_end);
@@ -162,7 +163,7 @@ impl<D: Device> Worker<D> {
             };
             let until = if now >= ends { Nanos::MAX } else { ends };
             let until = if self.open_loop { until.min(self.next_due(now)) } else { until };
-            self.device.wait(until, &mut self.done)?;
+            self.device.wait(self.next_look(until, now), &mut self.done)?;
             recently = self.done.last().map(|completion| completion.at);
             self.take_completions(true)?;
             if self.open_loop {
@@ -206,11 +207,16 @@ impl<D: Device> Worker<D> {
             reported: false,
             plan,
         };
-        if current.foreign == 0 || !timed || !active {
-            // A schedule's first I/O is due at its very beginning.
-            current.open(current.plan.origin.filter(|_| self.open_loop).unwrap_or(now));
+        // A schedule's first I/O is due at its very beginning.
+        let first = current.plan.origin.filter(|_| self.open_loop).unwrap_or(now);
+        if current.foreign == 0 {
+            current.plan.returned(first);
+        }
+        if !timed || !active || current.plan.nothing_before() {
+            current.open(first);
         }
         self.current = Some(current);
+        self.open_in_turn();
         self.mailbox.ios.store(0, Ordering::Relaxed);
         self.mailbox.elapsed_ns.store(0, Ordering::Relaxed);
         self.fill(now)?;
@@ -327,6 +333,7 @@ impl<D: Device> Worker<D> {
     /// Record what completed; issue again in its place unless draining.
     #[inline]
     fn take_completions(&mut self, reissue: bool) -> Result<(), Error> {
+        self.open_in_turn();
         for index in 0..self.done.len() {
             let completion = self.done[index];
             let slot = &mut self.slots[completion.slot as usize];
@@ -358,12 +365,7 @@ impl<D: Device> Worker<D> {
                     let (operation, first_lba) = (slot.operation, slot.lba);
                     self.bridge_errors.push(ErrorTally { operation, errno, ios: 1, first_lba });
                 }
-                if let Some(current) = self.current.as_mut().filter(|current| !current.open) {
-                    current.foreign -= 1;
-                    if current.foreign == 0 {
-                        current.open(completion.at);
-                    }
-                }
+                self.foreign_returned(completion.at);
             }
             match reissue {
                 true if self.open_loop => self.release(completion.slot),

@@ -42,10 +42,10 @@ impl<D: Device> Worker<D> {
 
     /// Issue what is due, as far as there are slots. After the window's end what could not be issued is given up.
     pub(super) fn issue_due(&mut self) -> Result<(), Error> {
-        let Some(current) = &self.current else { return Ok(()) };
+        let Some(current) = &mut self.current else { return Ok(()) };
         let mut now = self.device.now();
-        let stopped = self.shared.reason() != StopReason::Complete;
-        if stopped || (!current.open && now.since(current.began) > HANDOVER_LIMIT_NS) {
+        current.held = !current.open && now.since(current.began) > HANDOVER_LIMIT_NS;
+        if current.held || self.shared.reason() != StopReason::Complete {
             return Ok(());
         }
         let (timed, end) = (current.plan.stop.window_ns().is_some(), current.window_end);
