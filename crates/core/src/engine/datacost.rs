@@ -37,7 +37,10 @@ impl Device for DataDevice {
     }
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
-        self.device.wait(until, done)
+        let before = done.len();
+        self.device.wait(until, done)?;
+        done[before..].iter().for_each(|completion| self.writes.release(completion.slot as usize));
+        Ok(())
     }
 
     fn set_entropy(&mut self, percent: u8) {

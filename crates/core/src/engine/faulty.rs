@@ -147,7 +147,10 @@ impl Device for FaultyDevice {
         let data = if operation == Operation::Write {
             let length = bytes.0 as usize;
             let start = self.writes.prepare(slot as usize, request.lba, length);
-            self.writes.prepared(start, length).to_vec()
+            let data = self.writes.prepared(start, length).to_vec();
+            // A copy: the buffer is not used while the I/O is outstanding.
+            self.writes.release(slot as usize);
+            data
         } else {
             vec![]
         };

@@ -6,18 +6,19 @@
 //!
 //! What reads return is discarded, so all reads of a thread land in one buffer; but not where something on the way
 //! checks what was read (protection information, btrfs checksums), since two reads into the same memory would spoil
-//! each other: there each slot has its own. Writes in flight differ from each other, so each slot has a buffer for
-//! them. Buffers are filled and registered, and so locked, when they are first used, and only as much as is used: a long
-//! queue of large blocks on many threads would take seconds and gigabytes. Those of the first slots are made ready while
+//! each other: there each slot has its own. Writes in flight differ from each other, so each has a buffer of its own. Buffers are filled and registered, and so locked, when they are first used, and only as much as is used: a long
+//! queue of large blocks on many threads would take seconds and gigabytes. The first ones are made ready while
 //! a thread has nothing else to do, so that a step's first I/Os do not wait for them; the others follow meanwhile.
 //!
-//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file and in `uring/ring.rs`.
+//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file, in `uring/ring.rs` and in
+//! `uring/nop.rs`.
 
 #![allow(unsafe_code)]
 
 mod nop;
 mod pattern;
 mod ring;
+mod rotation;
 mod target;
 
 use std::fs::File;
@@ -75,7 +76,7 @@ pub struct UringDevice {
     /// First and next sector of what is queued.
     queued: [(u64, u64); BATCH],
     neighbours: bool,
-    /// Slots to be made ready beforehand, and how many of them are.
+    /// Write buffers to be made ready beforehand, and how many of them are; with each the slot's read buffer.
     ahead: usize,
     ready: usize,
     /// A buffer was made ready, which takes a while: the device is not to wait for the next one as well.
@@ -230,7 +231,8 @@ impl UringDevice {
     fn write(&mut self, slot: usize, request: &Request) -> squeue::Entry {
         let (length, offset) = (request.bytes.0 as u32, request.lba.to_bytes().0);
         let start = self.writes.prepare(slot, request.lba, length as usize);
-        let (first, own) = (slot * self.writes.stride(), self.read_buffers + slot);
+        let number = start / self.writes.stride();
+        let (first, own) = (number * self.writes.stride(), self.read_buffers + number);
         let place = self.writes_start.wrapping_add(start);
         let buffer = self.writes_start.wrapping_add(first);
         // Small writes take turns through the first part of the buffer.
@@ -256,9 +258,10 @@ impl Device for UringDevice {
         self.ready += 1;
         if self.ring.is_free(slot as u32) {
             let block = self.max_block.0.next_multiple_of(PAGE) as usize;
-            self.writes.ready(slot, block);
-            let buffer = self.writes_start.wrapping_add(slot * self.writes.stride());
-            self.register(self.read_buffers + slot, buffer, block.max(self.writes.turn()));
+            if self.writes.ready(slot, block) {
+                let buffer = self.writes_start.wrapping_add(slot * self.writes.stride());
+                self.register(self.read_buffers + slot, buffer, block.max(self.writes.turn()));
+            }
             let (buffer, number) = self.read_buffer(slot);
             self.register(number, buffer, block);
         }
@@ -282,8 +285,8 @@ impl Device for UringDevice {
         };
         self.queued[self.ring.queued as usize] = (first, next);
         // SAFETY: the buffer holds so many bytes from there on (`check`), and stays mapped until the I/O completed or
-        // for good (`drop`). A write's buffer is the slot's own; the slot is free, so no other I/O uses it, and
-        // `prepare` touches it only while it is. What reads leave in a shared one is never looked at.
+        // for good (`drop`). A write's buffer is the slot's own from `prepare` until its completion was taken
+        // (`release`): no other I/O uses it, and nothing touches it. What reads leave in a shared one is never looked at.
         unsafe { self.ring.push(entry, slot, request.bytes.0 as u32) };
         let most = if self.neighbours { NEVER_MERGED } else { BATCH as u32 };
         if self.ring.queued >= most || self.hurry {
@@ -298,7 +301,10 @@ impl Device for UringDevice {
             return Ok(());
         }
         self.neighbours = false;
-        self.ring.wait(until, done)
+        let before = done.len();
+        let result = self.ring.wait(until, done);
+        done[before..].iter().for_each(|completion| self.writes.release(completion.slot as usize));
+        result
     }
 
     fn set_entropy(&mut self, percent: u8) {

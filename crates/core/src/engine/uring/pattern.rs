@@ -1,12 +1,14 @@
 //! The data of writes: random to the requested share, and never the same twice.
 //!
-//! Each slot has its own buffer. Every 512-byte sector of it is random in its first `entropy` percent and zero
+//! Each write has a buffer of its own while it is outstanding (`rotation`). Every 512-byte sector of it is random in its first `entropy` percent and zero
 //! in the rest; the unit is the sector so that a 512-byte write compresses like a large one. A stamp at the start
 //! of each 4 KiB (of each sector in small writes with nothing random), of the LBA and a counter of all writes of all
 //! threads, makes it unique. That alone would not do for a compressor with a window of megabytes, which would find the rest of the
 //! buffer again where it was written before. So a small write is renewed throughout: its random part is combined
 //! (exclusive or) with a key drawn for the write. Large writes, for which that costs too much, take turns through
-//! a part of the buffer so large that a repetition is `RING_BYTES` of the thread's writes away, or its queue's if more.
+//! all buffers, and in each through a part so large that a repetition is `RING_BYTES` of the thread's writes away at any
+//! queue depth, or the session's queue depth if that is more. A process that may not lock so much memory has no such
+//! part: its large writes take turns through the buffers that its queue has needed, at queue depth 1 through one.
 //!
 //! Data that is to be verified has larger stamps, in every sector: see `super::super::stamp`.
 //! Limits: 2^16 threads, 2^48 writes per thread; the stamp is there also below 4 % entropy, so the least a
@@ -22,6 +24,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::super::stamp::{self, Origin, SECTOR_BYTES};
+use super::rotation::Rotation;
 use crate::units::Lba;
 
 const STAMP_BYTES: usize = 16;
@@ -36,11 +39,12 @@ const RING_BYTES: usize = 4 << 20;
 /// Direct I/O from whole pages works everywhere; smaller steps do not. Also what large writes have a stamp in each of.
 const PAGE: usize = 4096;
 
-/// How much of a slot's buffer holds which pattern.
+/// How much of a buffer holds which pattern, and where its next large write begins.
 #[derive(Debug, Clone, Copy)]
 struct Filled {
     entropy: u8,
     bytes: usize,
+    next: usize,
 }
 
 /// The write buffers of one thread.
@@ -55,8 +59,9 @@ pub(in super::super) struct WriteData {
     origin: Origin,
     /// Stamps for `super::super::verify`.
     verifiable: bool,
-    /// Large writes so far, for their turns.
-    large: usize,
+    rotation: Rotation,
+    /// What large writes take turns through in all; 0 where memory is not locked.
+    ring: usize,
 }
 
 impl WriteData {
@@ -68,10 +73,11 @@ impl WriteData {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ DATA_STREAM);
         (0..thread).for_each(|_| rng.jump());
         let arena = arena(slots * stride)?;
-        let filled = vec![Filled { entropy: 100, bytes: 0 }; slots];
+        let filled = vec![Filled { entropy: 100, bytes: 0, next: 0 }; slots];
         let origin = Origin::new(thread, seed);
         let turn = ring.max(largest.min(RENEWED_BYTES));
-        Ok(Self { arena, stride, turn, filled, entropy: 100, rng, origin, verifiable: false, large: 0 })
+        let (rotation, ring) = (Rotation::new(slots), if ring > 0 { RING_BYTES } else { 0 });
+        Ok(Self { arena, stride, turn, filled, entropy: 100, rng, origin, verifiable: false, rotation, ring })
     }
 
     /// From now on every sector can be verified when it is read back.
@@ -79,7 +85,7 @@ impl WriteData {
         self.verifiable = true;
     }
 
-    /// Where the buffers begin; slot i's is `i * stride()` further.
+    /// Where the buffers begin; buffer i is `i * stride()` further.
     pub fn start(&mut self) -> *mut u8 {
         self.arena.as_mut_ptr()
     }
@@ -106,25 +112,38 @@ impl WriteData {
         self.entropy = percent;
     }
 
-    /// Fill `bytes` of an idle slot's buffer, if they are not: the first write from it need not wait then.
-    pub fn ready(&mut self, slot: usize, bytes: usize) {
+    /// Fill `bytes` of a buffer that no write uses, if they are not: the first write from it need not wait then.
+    /// False: one does.
+    pub fn ready(&mut self, buffer: usize, bytes: usize) -> bool {
         let bytes = bytes.max(self.turn);
-        if self.filled[slot].bytes < bytes {
-            self.fill(slot, bytes);
+        let free = self.rotation.is_free(buffer);
+        if free && self.filled[buffer].bytes < bytes {
+            self.fill(buffer, bytes);
         }
+        free
     }
 
-    /// Make `bytes` of an idle slot's buffer ready to be written at `lba`. Returns where they begin, from the start
-    /// of the first buffer.
+    /// The slot's I/O has returned: what it wrote from may change again.
+    #[inline]
+    pub fn release(&mut self, slot: usize) {
+        self.rotation.release(slot);
+    }
+
+    /// Give an idle slot `bytes` of a buffer, ready to be written at `lba`, until it is released. Returns where they
+    /// begin, from the start of the first buffer.
     #[inline]
     pub fn prepare(&mut self, slot: usize, lba: Lba, bytes: usize) -> usize {
         let renew = bytes <= RENEWED_BYTES;
-        let skipped = if renew { 0 } else { self.next_place(bytes) };
-        let filled = self.filled[slot];
+        let (buffer, skipped) = if renew {
+            (self.rotation.take_last(slot), 0)
+        } else {
+            self.next_place(slot, bytes.next_multiple_of(PAGE))
+        };
+        let filled = self.filled[buffer];
         if filled.entropy != self.entropy || filled.bytes < skipped + bytes {
-            self.fill(slot, skipped + bytes);
+            self.fill(buffer, skipped + bytes);
         }
-        let start = slot * self.stride + skipped;
+        let start = buffer * self.stride + skipped;
         let data = &mut self.arena[start..start + bytes];
         let random = random_bytes(self.entropy);
         if renew {
@@ -139,24 +158,25 @@ impl WriteData {
         start
     }
 
-    /// Where in its buffer a large write begins.
-    fn next_place(&mut self, bytes: usize) -> usize {
-        let bytes = bytes.next_multiple_of(PAGE);
-        // A slot's turns follow the thread's writes; where these come to the slots in order, each turn is the next.
-        let turn = self.large / self.filled.len() % (self.turn / bytes).max(1);
-        self.large = self.large.wrapping_add(1);
-        turn * bytes
+    /// The buffer that a large write of so many pages' bytes has, and where in it the write begins.
+    fn next_place(&mut self, slot: usize, bytes: usize) -> (usize, usize) {
+        let each = (self.turn / bytes).max(1) * bytes;
+        let buffer = self.rotation.take_first(slot, self.ring.div_ceil(each));
+        let next = &mut self.filled[buffer].next;
+        let start = if *next + bytes <= self.turn { *next } else { 0 };
+        *next = start + bytes;
+        (buffer, start)
     }
 
-    /// Give the first `bytes` of the slot's buffer the current pattern, keeping what already has it.
+    /// Give the first `bytes` of a buffer the current pattern, keeping what already has it.
     #[cold]
-    fn fill(&mut self, slot: usize, bytes: usize) {
-        let filled = &mut self.filled[slot];
+    fn fill(&mut self, buffer: usize, bytes: usize) {
+        let filled = &mut self.filled[buffer];
         if filled.entropy != self.entropy {
-            *filled = Filled { entropy: self.entropy, bytes: 0 };
+            *filled = Filled { entropy: self.entropy, bytes: 0, ..*filled };
         }
         let random = random_bytes(self.entropy);
-        let start = slot * self.stride;
+        let start = buffer * self.stride;
         for sector in self.arena[start + filled.bytes..start + bytes].chunks_exact_mut(SECTOR_BYTES) {
             let (head, tail) = sector.split_at_mut(random);
             self.rng.fill_bytes(head);
@@ -243,7 +263,10 @@ mod tests {
     /// Prepare a write and return its data.
     fn write(data: &mut WriteData, slot: usize, lba: u64, bytes: usize) -> Vec<u8> {
         let start = data.prepare(slot, Lba(lba), bytes);
-        assert!(start.is_multiple_of(PAGE) && start >= slot * data.stride && start + bytes <= (slot + 1) * data.stride);
+        let buffer = start / data.stride;
+        assert!(start.is_multiple_of(PAGE) && start + bytes <= (buffer + 1) * data.stride);
+        assert!(!data.rotation.is_free(buffer), "the slot's own until it is released");
+        data.release(slot);
         data.prepared(start, bytes).to_vec()
     }
 
@@ -331,6 +354,23 @@ mod tests {
         let different: HashSet<_> = middles.iter().collect();
         assert_eq!(different.len(), turns);
         assert_eq!(middles[0], middles[turns]);
+    }
+
+    /// Whatever part of the session's queue a step uses: here one slot of 32.
+    #[test]
+    fn large_writes_at_queue_depth_1_repeat_after_the_ring_only() {
+        if !may_lock() {
+            eprintln!("skipped: this process may not lock memory, and then they do repeat");
+            return;
+        }
+        for bytes in [8192, 131_072, 1 << 20] {
+            let mut data = WriteData::new(32, bytes, 0, 7).unwrap();
+            let turns = RING_BYTES / bytes;
+            let middles: Vec<_> = (0..turns).map(|_| write(&mut data, 0, 0, bytes)[64..128].to_vec()).collect();
+            assert_eq!(middles.iter().collect::<HashSet<_>>().len(), turns, "writes of {bytes} bytes");
+            let used = data.filled.iter().filter(|filled| filled.bytes > 0).count();
+            assert!(used * data.stride <= 2 * RING_BYTES, "no more memory than that takes");
+        }
     }
 
     /// Even in one buffer, and word by word.
