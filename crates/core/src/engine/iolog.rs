@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::device::Completion;
@@ -13,9 +13,13 @@ use super::progress::Slot;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Operation;
 
-/// Rows of a batch; with `QUEUED_BATCHES`, all that may wait: 48 MiB.
+/// Rows of a full batch.
 const BATCH_ROWS: usize = 1 << 15;
-const QUEUED_BATCHES: usize = 24;
+/// Rows that may wait for the reader, in batches full or not: 48 MiB.
+const WAITING_ROWS: u64 = 24 * BATCH_ROWS as u64;
+/// Places in the queue: for full batches, and for each worker's small ones, of a step's end or because they are old.
+const FULL_BATCHES: usize = 24;
+const SMALL_BATCHES: usize = 32;
 /// A batch is handed over when its first row is so old, full or not.
 const OLDEST_NS: u64 = 500_000_000;
 
@@ -53,6 +57,13 @@ impl Row {
     }
 }
 
+/// Rows handed over and not taken yet, and rows that found no room.
+#[derive(Debug, Default)]
+struct Count {
+    waiting: AtomicU64,
+    dropped: AtomicU64,
+}
+
 /// A worker's end.
 #[derive(Debug)]
 pub struct LogEnd {
@@ -60,7 +71,7 @@ pub struct LogEnd {
     /// When the I/O in each slot was submitted.
     submitted: Vec<Nanos>,
     batches: SyncSender<Vec<Row>>,
-    dropped: Arc<AtomicU64>,
+    count: Arc<Count>,
     waits: bool,
 }
 
@@ -68,7 +79,7 @@ pub struct LogEnd {
 #[derive(Debug)]
 pub struct LogReader {
     batches: Receiver<Vec<Row>>,
-    dropped: Arc<AtomicU64>,
+    count: Arc<Count>,
 }
 
 /// What a reader has got.
@@ -82,16 +93,16 @@ pub enum Taken {
 
 /// Ends for so many workers. `waits`: a worker waits for room in the queue.
 pub fn open(workers: usize, waits: bool) -> (Vec<LogEnd>, LogReader) {
-    let (sender, batches) = sync_channel(QUEUED_BATCHES);
-    let dropped = Arc::new(AtomicU64::new(0));
+    let (sender, batches) = sync_channel(FULL_BATCHES + if waits { 0 } else { SMALL_BATCHES * workers });
+    let count = Arc::new(Count::default());
     let end = |_| LogEnd {
         rows: Vec::with_capacity(BATCH_ROWS),
         submitted: vec![],
         batches: sender.clone(),
-        dropped: Arc::clone(&dropped),
+        count: Arc::clone(&count),
         waits,
     };
-    ((0..workers).map(end).collect(), LogReader { batches, dropped })
+    ((0..workers).map(end).collect(), LogReader { batches, count })
 }
 
 impl LogEnd {
@@ -120,16 +131,25 @@ impl LogEnd {
         if self.rows.is_empty() {
             return;
         }
-        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(BATCH_ROWS));
+        // A small batch does not take a large one's memory along.
+        let rows = if self.rows.len() < BATCH_ROWS / 4 {
+            let rows = self.rows.clone();
+            self.rows.clear();
+            rows
+        } else {
+            std::mem::replace(&mut self.rows, Vec::with_capacity(BATCH_ROWS))
+        };
         let count = rows.len() as u64;
-        // A reader that is gone has no use for them either.
+        // Counted before they can be taken. A reader that is gone has no use for them either.
+        let waiting = self.count.waiting.fetch_add(count, Ordering::AcqRel) + count;
         let taken = if self.waits {
             self.batches.send(rows).is_ok()
         } else {
-            !matches!(self.batches.try_send(rows), Err(TrySendError::Full(_) | TrySendError::Disconnected(_)))
+            waiting <= WAITING_ROWS && self.batches.try_send(rows).is_ok()
         };
         if !taken {
-            self.dropped.fetch_add(count, Ordering::Relaxed);
+            self.count.waiting.fetch_sub(count, Ordering::AcqRel);
+            self.count.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
 }
@@ -144,7 +164,10 @@ impl LogReader {
     /// The next batch; waits so long at most.
     pub fn take(&self, timeout: Duration) -> Taken {
         match self.batches.recv_timeout(timeout) {
-            Ok(rows) => Taken::Rows(rows),
+            Ok(rows) => {
+                self.count.waiting.fetch_sub(rows.len() as u64, Ordering::AcqRel);
+                Taken::Rows(rows)
+            }
             Err(RecvTimeoutError::Timeout) => Taken::NothingYet,
             Err(RecvTimeoutError::Disconnected) => Taken::End,
         }
@@ -152,7 +175,7 @@ impl LogReader {
 
     /// Rows that found no room.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.count.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -200,7 +223,7 @@ mod tests {
     #[test]
     fn what_has_no_room_is_counted() {
         let (mut ends, reader) = open(1, false);
-        let rows = (BATCH_ROWS * (QUEUED_BATCHES + 3)) as u64;
+        let rows = WAITING_ROWS + BATCH_ROWS as u64 * 3;
         (0..rows).for_each(|number| log(&mut ends[0], number));
         assert_eq!(reader.dropped(), BATCH_ROWS as u64 * 3);
         drop(ends);
@@ -209,6 +232,38 @@ mod tests {
             kept += batch.len() as u64;
         }
         assert_eq!(kept + reader.dropped(), rows);
+    }
+
+    /// A step of many threads ends with a small batch of each, several times before the reader looks.
+    #[test]
+    fn small_batches_of_many_workers_find_room() {
+        let (mut ends, reader) = open(32, false);
+        for number in 0..20 {
+            for end in &mut ends {
+                log(end, number);
+                end.flush();
+            }
+        }
+        assert_eq!(reader.dropped(), 0);
+        drop(ends);
+        let mut kept = 0;
+        while let Taken::Rows(batch) = reader.take(Duration::ZERO) {
+            kept += batch.len();
+        }
+        assert_eq!(kept, 20 * 32);
+    }
+
+    /// What was taken makes room again.
+    #[test]
+    fn room_comes_back() {
+        let (mut ends, reader) = open(1, false);
+        for number in 0..3 * WAITING_ROWS {
+            log(&mut ends[0], number);
+            if number % BATCH_ROWS as u64 == 0 {
+                reader.take(Duration::ZERO);
+            }
+        }
+        assert_eq!(reader.dropped(), 0);
     }
 
     #[test]
