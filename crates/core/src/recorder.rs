@@ -115,7 +115,8 @@ pub struct Recorder {
     pub handover_ios: u64,
     /// Completed after the window's end: in the histogram, not in the window's counters.
     pub late_ios: u64,
-    /// Open loop only: how long after its intended time each I/O was issued.
+    /// Open loop only: how long after its intended time each I/O was issued. Those given up when the window ended were
+    /// never issued and are not in it: where there are any, its highest value bounds no I/O's wait.
     pub lateness: Option<Histogram<u64>>,
     /// `Nanos::MAX` until the window opens.
     start: Nanos,

@@ -121,12 +121,17 @@ fn the_schedule_is_kept_in_real_time() {
     let mut session = null(3);
     let stimulus = rated(at(random(4096, 100.0), 3, 32), 10_000.0, ArrivalKind::Fixed);
     let result = step(&mut session, &stimulus, seconds(0.2));
-    assert_sound(&result);
+    // On a busy machine some wait for a CPU when the window ends; but not most of them, and not for as long as a
+    // schedule would that waits for each answer or begins anew after a delay.
+    let missed = assert_sound(&result);
+    assert!(missed < 1000, "{missed} of 2000 given up");
     assert_eq!(result.intended_ios, Some(2000));
     assert_eq!(result.recorder.handover_ios, 0);
-    // Latency contains the lateness: no I/O was answered before it was issued.
     let lateness = result.recorder.lateness.as_ref().unwrap();
-    assert!(result.recorder.read.latency_max_ns >= lateness.min());
+    let median = lateness.value_at_quantile(0.5);
+    assert!(median < result.window_ns / 10, "half of the I/Os were issued later than {median} ns after their time");
+    // Latency contains the lateness: no I/O was answered before it was issued, the latest one neither.
+    assert!(result.recorder.read.latency_max_ns >= lateness.value_at_quantile(0.999));
     // The schedule goes on until the next step, which has one of its own.
     std::thread::sleep(std::time::Duration::from_millis(20));
     let next = step(&mut session, &stimulus, Stop::Ios { ios: PRIME / 10 });
