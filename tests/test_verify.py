@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def test_a_run_is_verified_at_its_end(verified: tuple[Path, Path]) -> None:
     assert written["state"] == "complete" and written["verifiable"] is True
     assert (found.sectors, found.intact, found.bad) == (16 * MIB // 512, 16 * MIB // 512, 0)
     assert found.known > 0.9 * found.sectors
+    assert written["written_ranges"] == [[0, 16 * MIB]]
     items = (item for section in report.build(run).sections for item in section.items)
     conduct = next(item for item in items if isinstance(item, Table) and item.name == "conduct")
     assert "no mismatch" in str({row[0]: row[1] for row in conduct.rows}["Read back and verified"])
@@ -76,6 +78,27 @@ def test_damage_is_found_and_an_error(verified: tuple[Path, Path]) -> None:
         assert (found["corrupt"], found["misdirected"], found["unwritten"], found["bad"]) == (1, 8, 2, 9)
         assert found["first_bad_lba"] == 5
         assert "9 of 32,768 sectors" in told and "first at LBA 5" in told
+    finally:
+        disk.write_bytes(before)
+
+
+def test_what_the_run_has_not_written_is_not_judged(verified: tuple[Path, Path], tmp_path: Path) -> None:
+    """As on a drive that was not purged, of which a test leaves a part alone."""
+    disk, run = verified
+    before = disk.read_bytes()
+    shutil.copytree(run, tmp_path / "run")
+    record = tmp_path / "run" / "run.json"
+    described = json.loads(record.read_text())
+    described["written_ranges"] = [[0, 4 * MIB], [8 * MIB, 12 * MIB]]
+    record.write_text(json.dumps(described))
+    try:
+        disk.write_bytes(before[: 4 * MIB] + b"\xa5" * 4 * MIB + before[8 * MIB : 12 * MIB] + b"\x5a" * 4 * MIB)
+        result = flashgauge("verify", str(tmp_path / "run"), "--json")
+        found = json.loads(result.output)
+        assert (found["sectors"], found["intact"], found["bad"]) == (8 * MIB // 512, 8 * MIB // 512, 0)
+        del described["written_ranges"]  # a run folder from before they were noted
+        record.write_text(json.dumps(described))
+        assert isinstance(flashgauge("verify", str(tmp_path / "run")).exception, VerificationError)
     finally:
         disk.write_bytes(before)
 

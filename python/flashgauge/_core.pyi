@@ -139,6 +139,9 @@ class Session:
     def forget_written(self) -> None:
         """The device was purged: what was written before is not expected to be there any more."""
 
+    def written_ranges(self) -> list[tuple[int, int]]:
+        """First byte and end of each part of the device that steps have written to since the last purge."""
+
     def verifier(self) -> Verifier:
         """Reads back what this session, opened as verifiable, has written, and knows of each sector which write it
         must have (ranges up to 64 GiB; of larger ones not). Drains first. Raises TargetError and DeviceError."""
@@ -166,8 +169,9 @@ class IoLogReader:
 class Verifier:
     """Reads a device or file, past the page cache, and judges each sector by its stamp."""
 
-    def __new__(cls, path: str, range_bytes: int, seed: int) -> Verifier:
-        """Of a run that is over; nothing is written. Raises DeviceError."""
+    def __new__(cls, path: str, range_bytes: int, seed: int, written: list[tuple[int, int]] | None = None) -> Verifier:
+        """Of a run that is over; nothing is written. `written`: judge only there (`Session.written_ranges`); None: all.
+        Raises DeviceError."""
 
     @property
     def range_bytes(self) -> int: ...

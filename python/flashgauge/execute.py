@@ -224,7 +224,7 @@ def _verify(rig: Rig, folder: RunFolder, observer: Observer) -> None:
     """Read back what the run has written. Raises VerificationError when it is not as written, DeviceError."""
     observer.preparing("reading back what was written")
     found = read_back(rig.session.verifier())
-    folder.update(verification=found.to_json())
+    folder.update(verification=found.to_json(), written_ranges=rig.session.written_ranges())
     if found.bad:
         disclosure = mismatch(found)
         folder.disclose(disclosure)

@@ -17,7 +17,8 @@ def verifier_of(folder: Path) -> Verifier:
     if not run.verifiable:
         raise RequestError(f"{folder}: what this run wrote cannot be verified; make one with: flashgauge run --verify")
     block = run.dut.logical_block_bytes
-    return Verifier(_path_of(run, folder), run.dut.capacity_bytes // block * block, run.seed)
+    written = None if run.written_ranges is None else [(start, end) for start, end in run.written_ranges]
+    return Verifier(_path_of(run, folder), run.dut.capacity_bytes // block * block, run.seed, written)
 
 
 def _path_of(run: Run, folder: Path) -> str:

@@ -65,7 +65,8 @@ class Run:
     (`health.Health`) "before" and "after", None with a reason under "not_read".
 
     `verifiable`: what was written can be verified. `verification`: what was found (`flashgauge.verification.Findings`),
-    None if it was not read back. `io_log`: what is in the log of every I/O, None if none was asked for."""
+    None if it was not read back. `written_ranges`: where, first byte and end; None if not known.
+    `io_log`: what is in the log of every I/O, None if none was asked for."""
 
     test: str
     device_class: str
@@ -88,6 +89,7 @@ class Run:
     host_checks: tuple[dict[str, Any], ...] = ()
     verifiable: bool = False
     verification: dict[str, Any] | None = None
+    written_ranges: list[tuple[int, int]] | None = None
     io_log: dict[str, Any] | None = None
     device_description: dict[str, Any] = field(default_factory=dict)
     power_source: str | None = None

@@ -8,7 +8,7 @@ use flashgauge_core::engine::faulty::{Faults, FaultyDevice, Injected, Medium};
 use flashgauge_core::engine::verify::{Expected, Findings, Ledger, Ledgered, Verifier, judge};
 use flashgauge_core::engine::{Limits, Session, StepResult, Target};
 use flashgauge_core::units::{Bytes, Lba};
-use flashgauge_core::workload::{Stimulus, Stop};
+use flashgauge_core::workload::{ActiveRange, Stimulus, Stop};
 use proptest::prelude::*;
 
 const RANGE: Bytes = Bytes(4 << 20);
@@ -242,6 +242,43 @@ fn a_file_is_read_back() {
     let found = Verifier::open(&path, RANGE, SEED).unwrap().verify(Bytes(0), RANGE).unwrap();
     assert_eq!((found.corrupt, found.bad()), (1, 1));
     assert!(found.first_bad.is_some());
+}
+
+/// The drive was not purged: what lies outside the active ranges is older than the run, and not judged.
+#[test]
+fn only_what_was_written_is_judged() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk.img");
+    std::fs::write(&path, vec![0xa5; RANGE.0 as usize]).unwrap();
+    let limits = Limits { threads: 1, queue_depth: 4, block: Bytes(65_536) };
+    let Ok(target) = Target::open(&path, RANGE, false) else { return eprintln!("no direct I/O here: skipped") };
+    let mut session = match Session::verified(target, SEED, limits) {
+        Ok(session) => session,
+        Err(error) => return eprintln!("{error}: skipped"),
+    };
+    let mut run = |start_percent, end_percent, read| {
+        let mut stimulus = Stimulus { read_percent: read, ..sequential(65_536, 4) };
+        stimulus.active_range = ActiveRange { start_percent, end_percent };
+        let bytes = (RANGE.0 as f64 * (end_percent - start_percent) / 100.0) as u64;
+        session.start(stimulus, Stop::Bytes { bytes }, 1_000_000_000, true).unwrap();
+        while session.wait(Duration::from_millis(100)).unwrap().is_none() {}
+    };
+    run(0.0, 25.0, 0.0);
+    run(50.0, 75.0, 0.0);
+    run(0.0, 100.0, 100.0);
+    let quarter = RANGE.0 / 4;
+    let ranges = [0..quarter, 2 * quarter..3 * quarter];
+    assert_eq!(session.written().ranges(), &ranges);
+    // Also without a ledger, as on a large drive or in another process.
+    let later = Verifier::open(&path, RANGE, SEED).unwrap();
+    assert_eq!(later.verify(Bytes(0), RANGE).unwrap().corrupt, SECTORS / 2, "all of it is not the run's");
+    for verifier in [session.verifier().unwrap(), later.only(ranges.into_iter().collect())] {
+        let found = verifier.verify(Bytes(0), RANGE).unwrap();
+        assert_eq!((found.sectors, found.intact, found.bad()), (SECTORS / 2, SECTORS / 2, 0), "{found:?}");
+        assert_eq!(verifier.verify(Bytes(quarter), Bytes(quarter)).unwrap(), Findings::default());
+    }
+    session.forget_written();
+    assert_eq!(session.verifier().unwrap().verify(Bytes(0), RANGE).unwrap(), Findings::default());
 }
 
 /// Change one byte of the last sector that is not zero.

@@ -187,6 +187,10 @@ impl Session {
         self.lock().forget_written();
     }
 
+    fn written_ranges(&self) -> Vec<(u64, u64)> {
+        self.lock().written().ranges().iter().map(|range| (range.start, range.end)).collect()
+    }
+
     fn verifier(&self, py: Python<'_>) -> PyResult<Verifier> {
         Ok(Verifier { inner: py.detach(|| self.lock().verifier()).map_err(to_python)? })
     }

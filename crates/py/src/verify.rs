@@ -17,9 +17,12 @@ pub struct Verifier {
 #[pymethods]
 impl Verifier {
     #[new]
-    fn new(path: &str, range_bytes: u64, seed: u64) -> PyResult<Self> {
+    #[pyo3(signature = (path, range_bytes, seed, written=None))]
+    fn new(path: &str, range_bytes: u64, seed: u64, written: Option<Vec<(u64, u64)>>) -> PyResult<Self> {
         let opened = verify::Verifier::open(Path::new(path), Bytes(range_bytes), seed);
-        Ok(Self { inner: opened.map_err(|error| to_python(error.into()))? })
+        let verifier = opened.map_err(|error| to_python(error.into()))?;
+        let Some(written) = written else { return Ok(Self { inner: verifier }) };
+        Ok(Self { inner: verifier.only(written.into_iter().map(|(start, end)| start..end).collect()) })
     }
 
     #[getter]

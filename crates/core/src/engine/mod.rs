@@ -14,6 +14,7 @@ pub mod stamp;
 mod uring;
 pub mod verify;
 mod worker;
+mod written;
 
 pub use clock::monotonic;
 pub use device::{Completion, Conditions, Control, Device};
@@ -22,3 +23,4 @@ pub use protocol::StopReason;
 pub use result::StepResult;
 pub use session::{Limits, Session};
 pub use uring::{NopDevice, Target, UringDevice};
+pub use written::Written;

@@ -18,6 +18,7 @@ use super::result::{StepResult, merge};
 use super::uring::{NopDevice, Target, UringDevice, wake_on_time};
 use super::verify::Ledger;
 use super::worker::Worker;
+use super::written::Written;
 use crate::error::{Error, StimulusError};
 use crate::recorder::Recorder;
 use crate::simdisk::SimDisk;
@@ -54,6 +55,7 @@ pub struct Session {
     target: Option<Arc<Target>>,
     /// What was written, of a session whose writes are verified.
     ledger: Option<Arc<Ledger>>,
+    written: Written,
     limits: Limits,
     range: Bytes,
     seed: u64,
@@ -145,6 +147,7 @@ impl Session {
             shared: Arc::default(),
             target,
             ledger: None,
+            written: Written::default(),
             limits,
             range,
             seed,
@@ -213,6 +216,9 @@ impl Session {
     ) -> Result<(), Error> {
         self.ready()?;
         self.check(&stimulus, stop, interval_ns)?;
+        if stimulus.read_percent < 100.0 {
+            self.written.add(stimulus.active_bytes(self.range));
+        }
         self.shared.clear();
         self.steps += 1;
         let recorder = || Box::new(Recorder::new(interval_ns).counting_draws(&stimulus));

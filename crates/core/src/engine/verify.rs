@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::device::{Completion, Conditions, Control, Device};
 use super::stamp::{self, COUNTER_BITS, Origin, SECTOR_BYTES, Stamp};
 use super::uring::arena;
+use super::written::Written;
 use crate::error::{DeviceError, Error, TargetError};
 use crate::units::{Bytes, Lba, Nanos};
 use crate::workload::{Operation, Request};
@@ -238,15 +239,17 @@ pub struct Verifier {
     range: Bytes,
     seed: u64,
     ledger: Option<Arc<Ledger>>,
+    written: Written,
 }
 
 impl Verifier {
     /// Opens for reading only. `range` must be whole logical blocks.
     pub fn open(path: &Path, range: Bytes, seed: u64) -> Result<Self, DeviceError> {
         let context = || path.display().to_string();
+        let written = Written::from_iter(std::iter::once(0..range.0));
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
         let file = file.map_err(|error| DeviceError::from_io(context(), &error))?;
-        Ok(Self { file, path: context(), range, seed, ledger: None })
+        Ok(Self { file, path: context(), range, seed, ledger: None, written })
     }
 
     /// Judge by what is known of each sector's last write.
@@ -255,18 +258,33 @@ impl Verifier {
         self
     }
 
+    /// Judge nothing but what was written: elsewhere lies what was there before, which has no stamp.
+    pub fn only(mut self, written: Written) -> Self {
+        self.written = written;
+        self
+    }
+
     pub fn range(&self) -> Bytes {
         self.range
     }
 
-    /// Read and judge `bytes` from `start` on, or up to the end of the range; both whole logical blocks.
+    /// Read and judge what was written in the `bytes` from `start` on, or up to the end of the range; both whole
+    /// logical blocks.
     pub fn verify(&self, start: Bytes, bytes: Bytes) -> Result<Findings, DeviceError> {
+        let end = self.range.0.min(start.0.saturating_add(bytes.0));
+        let mut found = Findings::default();
+        for part in self.written.within(start.0..end) {
+            found.add(&self.read(part.start, part.end)?);
+        }
+        Ok(found)
+    }
+
+    fn read(&self, start: u64, end: u64) -> Result<Findings, DeviceError> {
         let failed =
             |at: u64, error: &io::Error| DeviceError::from_io(format!("{}: read at byte {at}", self.path), error);
-        let mut buffer = arena(CHUNK).map_err(|error| failed(start.0, &error))?;
+        let mut buffer = arena(CHUNK).map_err(|error| failed(start, &error))?;
         let mut found = Findings::default();
-        let end = self.range.0.min(start.0.saturating_add(bytes.0));
-        let mut at = start.0;
+        let mut at = start;
         while at < end {
             let length = CHUNK.min((end - at) as usize);
             let part = &mut buffer[..length];

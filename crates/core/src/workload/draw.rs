@@ -3,8 +3,9 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
+use super::Stimulus;
 use crate::error::StimulusError;
-use crate::units::SECTOR;
+use crate::units::{Bytes, Lba, SECTOR};
 
 /// A half-open range of sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,15 @@ impl Range {
 
     pub(super) fn len(self) -> u64 {
         self.end.saturating_sub(self.start)
+    }
+}
+
+impl Stimulus {
+    /// The active range on a device of `capacity`, in bytes.
+    pub fn active_bytes(&self, capacity: Bytes) -> std::ops::Range<u64> {
+        let device = Range { start: 0, end: Lba::from_bytes(capacity).0 };
+        let active = Range::of(device, self.active_range.start_percent, self.active_range.end_percent);
+        active.start * SECTOR..active.end * SECTOR
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Limits, Session};
 use crate::engine::datacost::DataDevice;
 use crate::engine::uring::{Target, UringDevice};
 use crate::engine::verify::{Ledger, Ledgered, Verifier};
+use crate::engine::written::Written;
 use crate::error::{Error, TargetError};
 use crate::units::Bytes;
 
@@ -32,10 +33,16 @@ impl Session {
     }
 
     /// The device was purged: what was written before is not there any more.
-    pub fn forget_written(&self) {
+    pub fn forget_written(&mut self) {
+        self.written.forget();
         if let Some(ledger) = &self.ledger {
             ledger.forget();
         }
+    }
+
+    /// Where steps have written, so far as they were not forgotten since: the rest holds nothing of this session.
+    pub fn written(&self) -> &Written {
+        &self.written
     }
 
     /// Reads back what this session has written; drains first. Not for other sessions than those of `verified`.
@@ -44,6 +51,6 @@ impl Session {
             return Err(TargetError::NotSupported("only a block device or a file can be read back".into()).into());
         };
         self.idle(0)?;
-        Ok(Verifier::open(target.path(), self.range, self.seed)?.with(self.ledger.clone()))
+        Ok(Verifier::open(target.path(), self.range, self.seed)?.with(self.ledger.clone()).only(self.written.clone()))
     }
 }
