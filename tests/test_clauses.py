@@ -49,6 +49,7 @@ WHOLE = {
     Kind.THERMAL_THROTTLING,
     Kind.DRIVE_HEALTH,
     Kind.HOST_LIMITED,
+    Kind.DATA_MISMATCH,
 }
 
 

@@ -124,9 +124,22 @@ def test_files_are_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert max(heights) < 50_000 + 2**15, "a file, and a batch at most"
 
 
-def test_a_disk_that_fails_is_told_and_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (MemoryError(), "MemoryError"),
+        (pl.exceptions.ComputeError("too long\nhere"), "ComputeError: too long"),
+        (pl.exceptions.PanicException("lost its head"), "PanicException: lost its head"),
+    ],
+)
+def test_a_log_that_cannot_be_written_is_told_and_holds_nothing_up(
+    error: BaseException, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More rows than may wait: the simulation would stand still if nobody took them."""
+
     def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
     with closing(simulated()) as session:
@@ -134,7 +147,7 @@ def test_a_disk_that_fails_is_told_and_holds_nothing_up(tmp_path: Path, monkeypa
         raw = run_step(session, Stimulus("random", ((4096, 1),), 100, 4, 8), Stop(ios=2_000_003))
     result = writer.finish()
     assert raw["submitted_ios"] == 2_000_003
-    assert (result.rows, result.dropped, result.error) == (0, 2_000_003, "No space left on device")
+    assert (result.rows, result.dropped, result.error) == (0, 2_000_003, said)
     assert list((tmp_path / "io-log").iterdir()) == []
 
 
