@@ -46,7 +46,8 @@ def cpu_ns_per_io(session: Session, block: int, stop: Stop) -> float:
     while (raw := session.wait(1.0)) is None:
         pass
     session.idle(0.0)
-    return (_cpu_s() - before) / (raw["submitted_ios"] + raw["bridge_ios"]) * 1e9
+    ios: int = raw["submitted_ios"] + raw["bridge_ios"]
+    return (_cpu_s() - before) / ios * 1e9
 
 
 def _cpu_s() -> float:
@@ -62,7 +63,7 @@ def measured(make: Callable[[], Session], block: int, stop: Stop) -> float:
 
 def cost_of_data(target: str) -> dict[str, float]:
     """For each block size: the data's CPU time, plain and verifiable, and its share of a whole write's."""
-    result = {}
+    result: dict[str, float] = {}
     for block in (4096, 16_384, 131_072, 1 << 20):
         rows = [_costs(target, block) for _ in range(TRIES)]
         plain, sealed, whole = (median(column) for column in zip(*rows, strict=True))

@@ -216,7 +216,7 @@ def open_loop(device: str) -> Rows:
 
 MEMORY = """
 import sys, time
-from flashgauge._core import Session
+from flashgauge._core import Session, clock_ns
 from flashgauge.steps import Stimulus, Stop
 def mib():
     text = open("/proc/self/status").read()
@@ -226,15 +226,17 @@ def step(threads, depth, size):
     session.start(stimulus.to_json(), Stop(seconds=0.3).to_json(), 10**9, True)
     while (raw := session.wait(1)) is None:
         pass
+    return raw
 before, begin = mib(), time.perf_counter()
 session = Session.block(sys.argv[1], int(sys.argv[2]), 1, 32, 32, 1 << 20, True)
 opened = time.perf_counter() - begin
 step(1, 1, 4096)
-begin = time.perf_counter()
-step(32, 1, 4096)
-resized = time.perf_counter() - begin - 0.3
+begin, begin_ns = time.perf_counter(), clock_ns()
+raw = step(32, 1, 4096)
+rest = time.perf_counter() - begin - 0.3
+resized = (raw["start_ns"] - begin_ns) / 1e9
 step(32, 32, 1 << 20)
-print(opened * 1e3, resized * 1e3, mib() - before)
+print(opened * 1e3, resized * 1e3, rest * 1e3, mib() - before)
 """
 
 
@@ -244,8 +246,8 @@ def memory(device: str) -> Rows:
     for _ in range(PAIRS):
         command = [sys.executable, "-c", MEMORY, device, str(DEVICE_BYTES)]
         out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        names = ("open 32 threads, ms", "from 1 to 32 threads, ms", "memory after 1 MiB reads at T32Q32, MiB")
-        for name, value in zip(names, out.split(), strict=True):
+        names = ("open 32 threads, ms", "from 1 to 32 threads, ms", "a step of 32 threads, all but its window, ms")
+        for name, value in zip((*names, "memory after 1 MiB reads at T32Q32, MiB"), out.split(), strict=True):
             rows.setdefault(name, []).append(float(value))
     return rows
 
