@@ -161,8 +161,8 @@ def logging_ios(session: Session, folder: RunFolder, wanted: bool) -> Iterator[N
 def _incomplete(result: IoLogResult) -> Disclosure:
     why = f"it could not be written ({result.error})" if result.error else "it was not written as fast as I/Os came"
     return Disclosure(
-        Kind.DATA_MISSING,
-        "5",
+        Kind.IO_LOG_INCOMPLETE,
+        "6",
         f"the I/O log lacks {result.dropped:,} of {result.rows + result.dropped:,} I/Os: {why}; all results count them",
         "put the run folder on a faster disk with more space, or leave out --io-log",
     )
