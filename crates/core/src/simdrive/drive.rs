@@ -121,7 +121,7 @@ impl SimDrive {
     pub fn purge(&mut self) -> Result<(), TargetError> {
         assert_eq!(self.active, 0, "a purge needs an idle drive");
         self.finish_background();
-        self.ftl = fresh_ftl(&self.parameters)?;
+        self.ftl.purge();
         self.extras.purged(self.parameters.dies);
         // What was gathering in the open page is gone too.
         self.buffer_free = self.parameters.buffer_units();
@@ -203,28 +203,43 @@ impl SimDrive {
     /// Hand what the FTL asks for to the dies.
     pub(super) fn start_work(&mut self) {
         for i in 0..self.work.len() {
-            let (die, done) = match self.work[i] {
-                FlashWork::CollectRead { page, units, senses, mode } => {
-                    let die = self.flash.die_of(page);
-                    let die_ns = self.flash.sense_ns(mode, senses);
-                    (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
+            match self.work[i] {
+                FlashWork::Move(moves) if self.extras.watches => {
+                    moves.one_by_one(self.ftl.geometry()).into_iter().for_each(|work| self.start(work));
                 }
-                FlashWork::Program { page, erase, mode, host } => {
-                    let die = self.flash.die_of(page);
-                    if self.extras.watches {
-                        self.watch_program(die, mode, host.is_some());
-                    }
-                    let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
-                    let waiters = &mut self.open_page_waiters[self.ftl.pool()];
-                    if host.is_some() && !waiters.is_empty() {
-                        self.page_waiters.push((page, std::mem::take(waiters)));
-                    }
-                    (die, self.flash.program(die, job, mode, erase, self.now))
+                FlashWork::Move(moves) => {
+                    let (geometry, calendar) = (self.ftl.geometry(), &mut self.calendar);
+                    self.flash.move_units(&moves, geometry, self.now, |die, done| calendar.set_die(die, Some(done)));
                 }
-            };
-            self.enter_die(die, done);
+                work => self.start(work),
+            }
         }
         self.work.clear();
+    }
+
+    #[inline]
+    fn start(&mut self, work: FlashWork) {
+        let (die, done) = match work {
+            FlashWork::CollectRead { page, units, senses, mode } => {
+                let die = self.flash.die_of(page);
+                let die_ns = self.flash.sense_ns(mode, senses);
+                (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
+            }
+            FlashWork::Program { page, erase, mode, host } => {
+                let die = self.flash.die_of(page);
+                if self.extras.watches {
+                    self.watch_program(die, mode, host.is_some());
+                }
+                let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
+                let waiters = &mut self.open_page_waiters[self.ftl.pool()];
+                if host.is_some() && !waiters.is_empty() {
+                    self.page_waiters.push((page, std::mem::take(waiters)));
+                }
+                (die, self.flash.program(die, job, mode, erase, self.now))
+            }
+            FlashWork::Move(_) => unreachable!("moves are started together, or taken apart"),
+        };
+        self.enter_die(die, done);
     }
 
     /// Advance by one event; the slot of a command that the host now knows to be done.
