@@ -121,7 +121,7 @@ impl SimDrive {
     pub fn purge(&mut self) -> Result<(), TargetError> {
         assert_eq!(self.active, 0, "a purge needs an idle drive");
         self.finish_background();
-        self.ftl = fresh_ftl(&self.parameters)?;
+        self.ftl.purge();
         self.extras.purged(self.parameters.dies);
         // What was gathering in the open page is gone too.
         self.buffer_free = self.parameters.buffer_units();
@@ -203,28 +203,84 @@ impl SimDrive {
     /// Hand what the FTL asks for to the dies.
     pub(super) fn start_work(&mut self) {
         for i in 0..self.work.len() {
-            let (die, done) = match self.work[i] {
-                FlashWork::CollectRead { page, units, senses, mode } => {
-                    let die = self.flash.die_of(page);
-                    let die_ns = self.flash.sense_ns(mode, senses);
-                    (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
+            match self.work[i] {
+                FlashWork::Move(moves) if self.extras.watches => {
+                    moves.one_by_one(self.ftl.geometry()).into_iter().for_each(|work| self.start(work));
                 }
-                FlashWork::Program { page, erase, mode, host } => {
-                    let die = self.flash.die_of(page);
-                    if self.extras.watches {
-                        self.watch_program(die, mode, host.is_some());
-                    }
-                    let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
-                    let waiters = &mut self.open_page_waiters[self.ftl.pool()];
-                    if host.is_some() && !waiters.is_empty() {
-                        self.page_waiters.push((page, std::mem::take(waiters)));
-                    }
-                    (die, self.flash.program(die, job, mode, erase, self.now))
+                FlashWork::Move(moves) => {
+                    let (geometry, calendar) = (self.ftl.geometry(), &mut self.calendar);
+                    self.flash.move_units(&moves, geometry, self.now, |die, done| calendar.set_die(die, Some(done)));
                 }
-            };
-            self.enter_die(die, done);
+                work => self.start(work),
+            }
         }
         self.work.clear();
+    }
+
+    #[inline]
+    fn start(&mut self, work: FlashWork) {
+        let (die, done) = match work {
+            FlashWork::CollectRead { page, units, senses, mode } => {
+                let die = self.flash.die_of(page);
+                let die_ns = self.flash.sense_ns(mode, senses);
+                (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
+            }
+            FlashWork::Program { page, erase, mode, host } => {
+                let die = self.flash.die_of(page);
+                if self.extras.watches {
+                    self.watch_program(die, mode, host.is_some());
+                }
+                let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
+                let waiters = &mut self.open_page_waiters[self.ftl.pool()];
+                if host.is_some() && !waiters.is_empty() {
+                    self.page_waiters.push((page, std::mem::take(waiters)));
+                }
+                (die, self.flash.program(die, job, mode, erase, self.now))
+            }
+            FlashWork::Move(_) => unreachable!("moves are started together, or taken apart"),
+        };
+        self.enter_die(die, done);
+    }
+
+    /// Go on until a command is done, or `until`. `TOGETHER`: until one is whose place no other takes, in the drive, that
+    /// was submitted before; those done by then come before `until`.
+    fn advance<const TOGETHER: bool>(&mut self, until: Nanos, done: &mut Vec<Completion>) {
+        let mut end = until.0;
+        loop {
+            let horizon = end.min(self.extras.alarm);
+            if self.large_writes > 0 {
+                self.stream(horizon);
+            }
+            if self.active == 0 {
+                self.idle(horizon);
+            }
+            let Some((at, event)) = self.calendar.pop_until(horizon, self.buffer_free <= 0) else {
+                if self.rings(end) {
+                    self.ring(done);
+                    if done.is_empty() {
+                        continue;
+                    }
+                    return;
+                }
+                break;
+            };
+            self.now = at;
+            if let Some(slot) = self.handle(event) {
+                self.ftl.settle();
+                let result = if self.extras.watches { self.watch_done(slot) } else { Ok(()) };
+                done.push(Completion { slot, at: Nanos(at), result });
+                // With none waiting, the host's next command begins at once.
+                if !TOGETHER || self.waiting.is_empty() || self.extras.watches {
+                    return;
+                }
+                end = until.0 - 1;
+            }
+        }
+        self.ftl.settle();
+        if !TOGETHER || done.is_empty() {
+            assert!(until != Nanos::MAX, "a drive with nothing to do was asked to wait forever");
+            self.now = self.now.max(until.0);
+        }
     }
 
     /// Advance by one event; the slot of a command that the host now knows to be done.
@@ -319,35 +375,12 @@ impl Device for SimDrive {
     }
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
-        loop {
-            let horizon = until.0.min(self.extras.alarm);
-            if self.large_writes > 0 {
-                self.stream(horizon);
-            }
-            if self.active == 0 {
-                self.idle(horizon);
-            }
-            let Some((at, event)) = self.calendar.pop_until(horizon, self.buffer_free <= 0) else {
-                if self.rings(until.0) {
-                    self.ring(done);
-                    if done.is_empty() {
-                        continue;
-                    }
-                    return Ok(());
-                }
-                break;
-            };
-            self.now = at;
-            if let Some(slot) = self.handle(event) {
-                self.ftl.settle();
-                let result = if self.extras.watches { self.watch_done(slot) } else { Ok(()) };
-                done.push(Completion { slot, at: Nanos(at), result });
-                return Ok(());
-            }
-        }
-        self.ftl.settle();
-        assert!(until != Nanos::MAX, "a drive with nothing to do was asked to wait forever");
-        self.now = self.now.max(until.0);
+        self.advance::<false>(until, done);
+        Ok(())
+    }
+
+    fn wait_together(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
+        self.advance::<true>(until, done);
         Ok(())
     }
 

@@ -13,7 +13,8 @@
 use std::collections::VecDeque;
 
 use super::divisor::Divisor;
-use super::params::{DriveParameters, UNIT};
+use super::moves::Moves;
+use super::params::{DriveParameters, Geometry, UNIT};
 use super::slc::CellMode;
 use super::suspend::Suspension;
 
@@ -213,6 +214,49 @@ impl Flash {
         self.queue(die, queued, host && self.read_priority, now)
     }
 
+    /// Queue what collecting pages together takes; `begun` gets each die that begins with it at once, and when it is
+    /// done. Pages that follow each other are on dies that do.
+    #[inline]
+    pub fn move_units(&mut self, moves: &Moves, geometry: &Geometry, now: u64, mut begun: impl FnMut(u32, u64)) {
+        let (n, dies) = (geometry.units_per_page, geometry.dies);
+        let (read_ns, native) =
+            (self.times.cells[moves.mode as usize].read_ns, self.times.cells[CellMode::Native as usize]);
+        let (mut from, mut to) = (self.die_of(moves.from), self.die_of(moves.to));
+        let (mut left, mut filled, mut programs, mut reads) = (moves.valid, moves.filled, 0u32, 0u32);
+        while left != 0 {
+            let here = left & (u64::MAX >> (u64::BITS - n));
+            left = left.unbounded_shr(n);
+            if here != 0 {
+                let units = here.count_ones();
+                filled += units;
+                if filled >= n {
+                    filled -= n;
+                    let erase_ns = if moves.erases >> programs & 1 != 0 { native.erase_ns } else { 0 };
+                    let (channel_ns, controller_ns) = (native.page_transfer_ns, native.page_controller_ns);
+                    let die_ns = native.program_ns + erase_ns;
+                    let program = Queued { job: Job::InnerProgram, die_ns, programs: 1, channel_ns, controller_ns };
+                    if let Some(done) = self.queue(to, program, false, now) {
+                        begun(to, done);
+                    }
+                    programs += 1;
+                    to = if to + 1 == dies { 0 } else { to + 1 };
+                }
+                let senses = geometry.senses(here);
+                reads += senses;
+                let (job, die_ns) = (Job::InnerRead { units }, read_ns * u64::from(senses));
+                let read = Queued { job, die_ns, programs: 0, channel_ns: 0, controller_ns: 0 };
+                if let Some(done) = self.queue(from, read, false, now) {
+                    begun(from, done);
+                }
+            }
+            from = if from + 1 == dies { 0 } else { from + 1 };
+        }
+        self.counts[moves.mode as usize].reads += u64::from(reads);
+        let counts = &mut self.counts[CellMode::Native as usize];
+        counts.programs += u64::from(programs);
+        counts.erases += u64::from(moves.erases.count_ones());
+    }
+
     /// Queue a read-modify-write's read.
     pub fn modify(&mut self, die: u32, mode: CellMode, now: u64) -> Option<u64> {
         let die_ns = self.sense_ns(mode, 1) + self.times.rmw_ns;
@@ -237,7 +281,8 @@ impl Flash {
         self.queue(die, queued, false, now)
     }
 
-    /// Inlined, so that what is queued is made in its place: its copying cost more than all else here.
+    /// Inlined, so that what is queued is made in its place: its copying cost more than all else here. What is folded
+    /// is only added up.
     #[inline(always)]
     fn queue(&mut self, die: u32, queued: Queued, first: bool, now: u64) -> Option<u64> {
         let state = &mut self.dies[die as usize];

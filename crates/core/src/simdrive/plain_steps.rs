@@ -137,9 +137,14 @@ impl Both {
 
     /// What was done, by the pools its pages are in.
     fn count_senses(&mut self) {
-        let pages = self.ftl.geometry().hot_superblocks as u32 * self.ftl.pages_per_superblock;
+        let geometry = self.ftl.geometry();
+        let pages = geometry.hot_superblocks as u32 * self.ftl.pages_per_superblock;
         for work in self.work.drain(..) {
-            if let FlashWork::CollectRead { page, senses, .. } = work {
+            let works = if let FlashWork::Move(moves) = work { moves.one_by_one(geometry) } else { vec![work] };
+            let senses = |work: &FlashWork| {
+                if let FlashWork::CollectRead { page, senses, .. } = work { Some((*page, *senses)) } else { None }
+            };
+            for (page, senses) in works.iter().filter_map(senses) {
                 let pool = usize::from(self.plains.len() == 2 && page >= pages);
                 self.senses[pool] += u64::from(senses);
             }
