@@ -53,6 +53,7 @@ e2e-full: dev
 
 bench: dev
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/data.py
 
 # Every figure of docs/engine.md; half an hour at full rate, nothing lost and nothing grown. Both as root.
 bench-engine: dev

@@ -26,6 +26,8 @@ SECONDS = 2.0
 PAIRS = 5
 TRIES = 5
 GIB = 1 << 30
+# Drive writes of random writes at OP 7 % until their rate changes no more: ln(40 / 0.07).
+TO_STEADY = 7
 SEQUENTIAL = Stimulus("sequential", ((1 << 20, 1),), 0, 1, 32)
 
 # I/Os per second of MQSim, the academic reference, measured on a machine of this kind: 4 GiB, OP 28 %, greedy.
@@ -75,10 +77,10 @@ def simulator() -> dict[str, float]:
 
 
 def steady_writes() -> dict[str, float]:
-    """4 KiB random writes after two drive writes of them, OP 7 %, also on a small and a large drive; reads there."""
+    """4 KiB random writes in steady state at OP 7 %, also on a small and a large drive; reads there."""
     result = {}
     with closing(simulated(capacity_bytes=64 * GIB, over_provisioning=0.07)) as session:
-        fill(session, 2)
+        fill(session, TO_STEADY)
         result["sim_steady_64gib_op7_ios_per_s"] = rate(session, stimulus(0, 4), 4_000_000)
         result["sim_64gib_op7_read_ios_per_s"] = rate(session, stimulus(100, 4), 4_000_000)
         result["sim_seq_write_after_random_bytes_per_s"] = rate(session, SEQUENTIAL, 4_000) * (1 << 20)
@@ -88,8 +90,8 @@ def steady_writes() -> dict[str, float]:
         closing(simulated(capacity_bytes=8 * GIB, over_provisioning=0.07)) as small,
     ):
         result["sim_bytes_per_4k_page"] = (resident_bytes() - before) / (264 * GIB / 4096)
-        fill(large, 1)
-        fill(small, 1)
+        fill(large, TO_STEADY)
+        fill(small, TO_STEADY)
         pairs = [[rate(session, stimulus(0, 4), 1_000_000) for session in (small, large)] for _ in range(TRIES)]
         result["sim_cost_256gib_to_8gib"] = median(of_small / of_large for of_small, of_large in pairs)
     return result

@@ -142,9 +142,14 @@ def hdparm():
                 "    State:    SD2 Sanitize operation In Process\n    Progress: 0x7fff (49%)\n",
             )
         if state.get("ends_in") == "failure":
-            text = "SD3 Sanitize Operation Failed\n    Last Sanitize Command completed unsuccessfully"
-        else:
-            text = "SD0 Sanitize Idle\n    Last Sanitize Operation Completed Without Error"
+            # The command is aborted, and hdparm tells why: the reason, and the state.
+            end(
+                5,
+                head,
+                "SANITIZE failed: Input/output error\n    Last Sanitize Command completed unsuccessfully\n"
+                "Drive in SD3 Sanitize Operation Failed state\n",
+            )
+        text = "SD0 Sanitize Idle\n    Last Sanitize Operation Completed Without Error"
         end(0, f"{head}Sanitize status:\n    State:    {text}\n")
     if "--sanitize-block-erase" in ARGUMENTS or "--sanitize-crypto-scramble" in ARGUMENTS:
         assert "--yes-i-know-what-i-am-doing" in ARGUMENTS

@@ -113,6 +113,9 @@ class FakeRig:
         self.calls.append(f"cache {'on' if enabled else 'off'}")
         return self.prepared
 
+    def after_run(self) -> tuple[Disclosure, ...]:
+        return ()
+
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return ()
 

@@ -14,10 +14,11 @@ from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge._core import DeviceError
 from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.driver import CHECK_S, MOST_OF_A_KIND, Driver, IoErrorStop
-from flashgauge.measurement import IoErrors, Measurement
-from flashgauge.rig.base import Prepared
+from flashgauge.measurement import HostSeries, HostUsage, IoErrors, Measurement
+from flashgauge.rig.base import HealthReading, NoTelemetry, Prepared
+from flashgauge.rig.samples import Window
 from flashgauge.runfolder import read_journal, read_run
-from flashgauge.steps import Idle, Label, Measure, Purge, SetWriteCache, Step, Stimulus, Stop
+from flashgauge.steps import Idle, Label, Measure, Precondition, Purge, SetWriteCache, Step, Stimulus, Stop
 
 STIMULUS = Stimulus("random", ((4096, 1),), 0, 1, 1)
 
@@ -280,3 +281,62 @@ def test_the_look_after_idling_is_part_of_the_idle_time(tmp_path: Path) -> None:
     assert 0 < first <= 0.2
     assert 0 <= rest <= 0.1, "what is left when the device has been looked at"
     assert rig.calls == ["check", "check"], "before the first step, and within the idle time"
+
+
+class Listening(NoTelemetry):
+    """Keeps whether the drive may be asked within each step; says what `usage` is."""
+
+    def __init__(self, **usage: Any) -> None:
+        self.quiet_steps: list[bool] = []
+        self.usage = HostUsage(**usage)
+
+    def begin(self, quiet: bool = False) -> None:
+        self.quiet_steps.append(quiet)
+
+    def end(self, window: Window) -> tuple[HostUsage, HostSeries]:
+        return self.usage, HostSeries()
+
+    def health(self) -> HealthReading:
+        return HealthReading(None, "no answer")
+
+
+def test_no_command_goes_to_the_drive_within_a_measurement(tmp_path: Path) -> None:
+    """However long it is: the latencies of 20 minutes are kept too (LAT, WSAT)."""
+
+    def spec() -> Generator[Step, Measurement | None, None]:
+        (measure,) = [step for step in points(1) if isinstance(step, Measure)]
+        yield Precondition(measure.label, measure.stimulus, measure.stop)
+        yield measure
+
+    loop, rig, _ = driver(tmp_path / "run", FakeSession(lambda number: measurement(1.0)))
+    rig.telemetry = listening = Listening()
+    loop.run(spec())
+    assert listening.quiet_steps == [False, True]
+
+
+def test_throttling_is_put_on_a_step_only_where_the_log_tells_of_that_step(tmp_path: Path) -> None:
+    for span_s, when in ((60.5, "in round 1"), (183.0, "in the 183 s up to the end of round 1")):
+        loop, rig, observer = driver(tmp_path / when, FakeSession(lambda number: measurement(1.0)))
+        rig.telemetry = Listening(throttled_s=70.0, health_span_s=span_s)
+        loop.run(points(1))
+        (found,) = observer.disclosures
+        assert found.kind is Kind.THERMAL_THROTTLING
+        assert f"for 70.00 s {when}" in found.message
+
+
+def test_media_errors_are_told_although_the_log_cannot_be_read_at_the_end(tmp_path: Path) -> None:
+    loop, rig, observer = driver(tmp_path / "run", FakeSession(lambda number: measurement(1.0)))
+    rig.telemetry = Listening(media_errors=2)
+    loop.run(points(3))
+    (found,) = observer.disclosures
+    assert found.kind is Kind.DRIVE_HEALTH
+    assert "counted 6 new media errors before its log could not be read" in found.message
+
+
+def test_what_is_not_as_it_was_set_any_more_is_disclosed_at_the_end(tmp_path: Path) -> None:
+    departure = Disclosure(Kind.WRITE_CACHE_STATE, "3.7", "it is on again", "run again")
+    loop, rig, observer = driver(tmp_path / "run", FakeSession(lambda number: measurement(1.0)))
+    rig.after_run = lambda: (departure,)  # type: ignore[method-assign]
+    loop.run(points(1))
+    assert observer.disclosures == [departure]
+    assert read_run(tmp_path / "run").disclosures == (departure,)

@@ -214,6 +214,16 @@ def test_what_fio_cannot_is_said() -> None:
         assert said in text, said
 
 
+@needs_fio
+def test_a_fixed_rate_is_split_over_threads_and_directions(tmp_path: Path) -> None:
+    stimulus = Stimulus("random", ((4096, 1),), 75, 2, 8, rate_iops=400, arrivals="poisson")
+    job = one_job(measure(stimulus, Stop(seconds=1)))
+    assert (job["rate_iops"], job["rate_process"]) == ("150,50", "poisson")
+    (text,) = job_files("a test", [measure(stimulus, Stop(seconds=1))], None, FILE_BYTES)
+    assert fio(text, tmp_path, "--parse-only") == ""
+    assert "latency begins when it is issued" in text
+
+
 # What fio does
 
 

@@ -199,6 +199,12 @@ def test_ios_of_others_on_the_device(host: Host, monkeypatch: pytest.MonkeyPatch
     assert check.clause == "5.3"
 
 
+def test_ios_of_others_on_another_namespace_of_the_drive(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.write(f"{NVME}/nvme0n2/stat", "1 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0\n")
+    during(monkeypatch, lambda: host.write(f"{NVME}/nvme0n2/stat", "4 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0\n"))
+    assert host.checks()["other I/O"].found == "others had 3 I/Os on the device in a moment without a test"
+
+
 def test_cpus_that_others_use(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
     for busy, told in ((500, False), (2500, True)):  # of 10,000 ticks: 0.8 and 4 CPUs of 16

@@ -33,7 +33,7 @@ class HeldSession:
     """Holds the device as the engine's session does: O_DIRECT and exclusively."""
 
     def __init__(self, path: str, range_bytes: int, *rest: object) -> None:
-        exclusive = os.O_EXCL if rest[-1] else 0
+        exclusive = os.O_EXCL if rest[-2] else 0
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC | exclusive)
         except OSError as error:

@@ -77,7 +77,7 @@ def test_missing_file_is_created_at_its_size_and_stays(tmp_path: Path) -> None:
         assert rig.dut.interface.startswith("file on ")
         description = rig.description()
         assert (description["created"], description["kept"]) == (True, True)
-        assert HeldSession.last.rest == (7, 2, 16, MIB, False)
+        assert HeldSession.last.rest == (7, 2, 16, MIB, False, False)
     assert HeldSession.last.closed
     assert path.exists()
 

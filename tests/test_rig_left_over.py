@@ -3,36 +3,58 @@ middle of a format. Against stand-ins for the tools (fake_tools.py)."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from blockdevices import MIB, filled, loop_on
 from drives import Drive, again, made_up, start, wait_for
+from fakes import FakeObserver, FakeRig, FakeSession, measurement, run_folder
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.cli import consent
+from flashgauge.driver import Driver
 from flashgauge.execute import RunRequest
-from flashgauge.rig import identify, keeper, listing, open, purge_method, records, safety, writecache
-from flashgauge.rig.base import SessionNeeds
+from flashgauge.rig import (
+    identify,
+    keeper,
+    listing,
+    open,
+    purge,
+    records,
+    safety,
+    smart,
+    tools,
+    underway,
+    writecache,
+)
+from flashgauge.rig.base import Prepared, SessionNeeds, Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
 from flashgauge.rig.target import Target
+from flashgauge.rig.telemetry import HostTelemetry
+from flashgauge.rig.underway import LeftUnderWay
 from flashgauge.rig.uses import read_uses
+from flashgauge.steps import Purge
 
 Make = Callable[..., Drive]
 SECURITY_WORD = 1 << 0 | 1 << 5
+SET = {"nvme": "nvme set-feature", "ata": "hdparm -W", "scsi": "sg_wr_mode"}
 NEEDS = SessionNeeds(1, 1, 4096, 1)
 
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    monkeypatch.setattr(purge_method, "POLL_S", 0.01)
+    monkeypatch.setattr(underway, "POLL_S", 0.01)
     monkeypatch.setattr(keeper, "RETRY_S", 0.05)
 
     def made(kind: str, data: str | None = None, **state: Any) -> Drive:
@@ -159,7 +181,7 @@ class TestFormatUnderWay:
         self, make: Make, data: str, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         drive = make("nvme", data, image=str(tmp_path / "disk.img"), hang={"nvme format": None})
-        process, told = purging(drive, tmp_path)
+        process, told = purging(drive, tmp_path, cache_off=True)
         if how == "kill -9":
             process.kill()
         else:
@@ -180,14 +202,40 @@ class TestFormatUnderWay:
         opened(monkeypatch, drive, "FG0001")
         assert drive.calls()[before:], "asked after the end"
         assert Path(data).read_bytes() == bytes(16 * MIB), "it was over before the next run asked"
+        wait_for(lambda: drive.state["cache"] == 1 and records.all_records() == [])
+
+    def test_the_drive_is_asked_nothing_when_its_run_has_left_it(self, make: Make, tmp_path: Path) -> None:
+        """The health log of the run's end is not worth a reset in the middle of a format."""
+        drive = make("nvme", hang={"nvme format": None})
+        source = smart.health_source(drive.device)
+        assert isinstance(source, smart.HealthSource)
+
+        class Rig(FakeRig):
+            def purge(self, tell: Tell) -> Prepared:
+                with records.command_lock(drive.device) as lock:
+                    tools.Command("nvme", "format", "/dev/nvme0", keep=lock)
+                wait_for(lambda: (drive.folder / "hanging").exists())
+                raise LeftUnderWay
+
+        rig = Rig(FakeSession(lambda number: measurement(1.0)))
+        rig.telemetry = HostTelemetry(drive_health=source)
+        folder = run_folder(tmp_path / "run")
+        with pytest.raises(KeyboardInterrupt):
+            Driver(rig, folder, FakeObserver(), gap_limit_ms=1.0).run(iter([Purge()]))  # type: ignore[arg-type]
+        assert [call.split()[1] for call in drive.calls("nvme ")] == ["smart-log", "format"]
+        assert "a format is under way" in folder.run.health["not_read"]
+        release(drive)
+        records.wait_for_command(drive.device, limit_s=30)
 
 
-def purging(drive: Drive, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """A process that purges the drive, in whose middle the tool hangs; and the file with what it tells, and its end."""
+def purging(drive: Drive, folder: Path, *, cache_off: bool = False) -> tuple[subprocess.Popen[bytes], Path]:
+    """A process that purges the drive, in whose middle the tool hangs; and the file with what it tells, and its end.
+    `cache_off`: it has switched the write cache off before, as a run has that purges once more."""
     told = folder / "told"
     told.touch()
     code = (
         f"tell = lambda text: print(text, file=open({str(told)!r}, 'a'), flush=True)\n"
+        f"{'writecache.set_cache(device, False, kept.note_cache)' * cache_off}\n"
         "try:\n"
         "    purge.run(purge.choose(device), device, lambda: None, kept, tell)\n"
         "except BaseException as error:\n"
@@ -224,6 +272,80 @@ class TestSecurityEraseInterrupted:
         release(drive)
         wait_for(lambda: drive.state["password"] is None)
         wait_for(lambda: records.all_records() == [])
+
+
+class TestSanitizeUnderWay:
+    """It goes on in the drive, which takes no setting before its end."""
+
+    @pytest.mark.parametrize(
+        ("kind", "looks", "state"),
+        [
+            ("nvme", "sanitize-log", {"ctrl": {"sanicap": 3}, "action": 2}),
+            ("ata", "--sanitize-status", {"word59": 1 << 12 | 1 << 15}),
+            ("scsi", "sg_requests", {"busy_code": 0x1B}),
+        ],
+    )
+    def test_the_cache_is_put_back_after_its_end(
+        self, make: Make, kind: str, looks: str, state: dict[str, Any]
+    ) -> None:
+        drive = make(kind, cache=0, busy=True, looks=3, **state)
+        assert keeper.put_back_file(left(drive.device, write_cache=True)) == "the write cache was enabled again"
+        calls = drive.calls()
+        put_back = next(at for at, call in enumerate(calls) if call in drive.calls(SET[kind]))
+        assert len([call for call in calls[:put_back] if looks in call]) >= 4, calls
+
+    def test_ctrl_c_leaves_it_to_the_guardian(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch, data: str, tmp_path: Path
+    ) -> None:
+        """And not the operator waiting for it, though a setting is to be put back."""
+        drive = make("scsi", data, cache=1, takes={"0x48,2": True}, image=str(tmp_path / "disk.img"))
+        kept = Keeper(drive.device)
+        writecache.set_cache(drive.device, False, kept.note_cache)
+        drive.set(looks=10**6)
+
+        def interrupted(seconds: float) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            patch.setattr(underway, "time", SimpleNamespace(sleep=interrupted, monotonic=time.monotonic))
+            purge.run(purge.choose(drive.device, "scsi-sanitize"), drive.device, lambda: None, kept, print)
+        assert re.match(r"process \d+ puts the drive back when that takes commands again", str(kept.release()))
+        drive.set(looks=0)
+        wait_for(lambda: drive.state["cache"] == 1 and records.all_records() == [])
+
+
+class TestSanitizeFailed:
+    """The drive takes no I/O but a new sanitize: it cannot be searched for signatures."""
+
+    def failed(self, make: Make, data: str, monkeypatch: pytest.MonkeyPatch, **state: Any) -> Drive:
+        drive = make("nvme", data, ctrl={"sanicap": 3}, action=2, **state)
+        real = os.open
+
+        def read(path: str, *arguments: int) -> int:
+            if path == data and not arguments[0] & os.O_EXCL:
+                raise OSError(5, "Input/output error")
+            return real(path, *arguments)
+
+        monkeypatch.setattr(os, "open", read)
+        return drive
+
+    def test_a_drive_that_says_so_may_be_tested(self, make: Make, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        opened(monkeypatch, self.failed(make, data, monkeypatch, ends_in="failure"), "FG0001")
+
+    def test_another_that_cannot_be_read_may_not(self, make: Make, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(TargetError, match=r"cannot read .* \(Input/output error\)"):
+            opened(monkeypatch, self.failed(make, data, monkeypatch), "FG0001")
+
+    def test_the_question_is_asked_all_the_same(
+        self, make: Make, data: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        drive = self.failed(make, data, monkeypatch, ends_in="failure")
+        monkeypatch.setattr(identify, "find_block", lambda *_: drive.device)
+        monkeypatch.setattr("sys.stdin", Typed("FG0001\n"))
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        assert consent.asked_consent(RunRequest("iops", drive.device.path), False).consent == "FG0001"
+        assert f"cannot read {data} (Input/output error)" in capsys.readouterr().err
+        assert drive.calls() == [], "the drive is asked nothing before that"
 
 
 class TestTwins:
@@ -316,6 +438,32 @@ class TestNamespaces:
         lock.release()
         records.RunLock(other).release()
 
+    @pytest.mark.parametrize("lock", ["run", "command"])
+    def test_somebody_who_looks_is_no_run(self, make: Make, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
+        """A listing takes the lock for a moment, to see whether it is held."""
+        drive = make("nvme")
+        file = records._beside(drive.device, lock)
+        file.touch()
+        with file.open() as looking:
+            fcntl.flock(looking, fcntl.LOCK_SH)
+            monkeypatch.setattr(records.time, "sleep", lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN))
+            if lock == "run":
+                records.RunLock(drive.device).release()
+            else:
+                with records.command_lock(drive.device):
+                    assert records.command_under_way(drive.device)
+
+    def test_a_run_of_root_is_seen_by_other_users(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        drive = make("nvme")
+        monkeypatch.setattr(records, "ROOTS_FOLDER", records.state_folder())
+        lock = records.RunLock(drive.device)
+        monkeypatch.setenv("FLASHGAUGE_STATE", str(tmp_path / "of another user"))
+        assert records.run_under_way(drive.device)
+        lock.release()
+        assert not records.run_under_way(drive.device)
+
     def test_another_drive_is_none_of_it(self, make: Make) -> None:
         drive = make("scsi")
         twin = again(drive, "sdc", diskseq="8")
@@ -326,6 +474,14 @@ class TestNamespaces:
 
 class TestNotAllPutBack:
     """The record stays until everything is."""
+
+    def test_a_record_with_nothing_in_it_is_no_news(self, make: Make) -> None:
+        """A run that was killed after its erase has cleared the password, and before it could remove the record."""
+        drive = make("ata")
+        left(drive.device)
+        assert keeper.left_over() == []
+        assert keeper.overdue(drive.device) is None
+        assert records.all_records() == []
 
     def test_a_cache_out_of_reach(self, make: Make) -> None:
         drive = make("scsi", cache=None)

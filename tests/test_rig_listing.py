@@ -303,3 +303,13 @@ def test_a_device_under_test_is_listed_as_in_use_and_its_run_goes_on(
     assert [refusal["kind"] for refusal in facts["refusals"]] == ["open"]
     assert "flashgauge" in facts["refusals"][0]["text"]
     assert run.returncode == 0, errors
+
+
+def test_a_drive_that_may_not_be_opened_is_not_asked_for_its_temperature(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ordinary user does not see whether root's run is on it."""
+    tree.write(f"{SDA}/device/hwmon/hwmon3/temp1_input", "41000\n")
+    monkeypatch.setattr(safety, "_look", lambda *_: ([], safety.Refusal("permission", "run as root")))
+    sda = listed(tree)["sda"]
+    assert (sda.may_be_tested, sda.temperature_c) == (None, None)

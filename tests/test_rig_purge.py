@@ -22,7 +22,7 @@ from drives import Drive, made_up, start, wait_for
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.cli import devices
 from flashgauge.disclosure import Kind
-from flashgauge.rig import keeper, listing, purge, purge_method, purge_verify, records, tools
+from flashgauge.rig import keeper, listing, purge, purge_verify, records, tools, underway
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
@@ -62,7 +62,7 @@ Make = Callable[..., Drive]
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Makes a drive and puts its tools first on PATH; a drive without `data` answers questions only."""
-    monkeypatch.setattr(purge_method, "POLL_S", 0.01)
+    monkeypatch.setattr(underway, "POLL_S", 0.01)
     monkeypatch.setattr(keeper, "RETRY_S", 0.05)
 
     def made(kind: str, data: str | None = None, **state: Any) -> Drive:
@@ -182,7 +182,7 @@ def test_a_drive_that_does_not_answer_is_left_to_the_checks(make: Make) -> None:
 def test_a_drive_whose_last_sanitize_failed_gets_a_new_one(make: Make, data: tuple[str, str]) -> None:
     drive = capable(make, data, "ata-sanitize", ends_in="failure")
     # Its data cannot be written; so it is not stamped, and the new one's status is all there is.
-    original = purge_method.until_done
+    original = underway.until_done
 
     def cured(*arguments: Any) -> None:
         drive.set(ends_in=None)
@@ -192,6 +192,7 @@ def test_a_drive_whose_last_sanitize_failed_gets_a_new_one(make: Make, data: tup
         patch.setattr("flashgauge.rig.purge_ata.until_done", cured)
         prepared = purged(drive.device, "ata-sanitize")
     assert "not verified: the drive took no writes before it" in prepared.state
+    assert "; there are now 64 zeros" in prepared.state, "what its places hold is read all the same"
     assert [(item.kind, item.clause) for item in prepared.disclosures] == [(Kind.PURGE_NOT_VERIFIED, "3.2")]
     assert "Completed Without Error" in prepared.state
 
@@ -200,7 +201,7 @@ def test_a_drive_that_never_ends_is_given_up(
     make: Make, data: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drive = capable(make, data, "scsi-format", looks=10**6)
-    monkeypatch.setattr(purge_method, "UNKNOWN_LIMIT_S", 0.5)
+    monkeypatch.setattr(underway, "UNKNOWN_LIMIT_S", 0.5)
     with pytest.raises(DeviceError, match=r"scsi-format has not ended after .* the drive goes on with it") as error:
         purged(drive.device, "scsi-format")
     assert error.value.errno == errno.ETIMEDOUT
@@ -242,6 +243,20 @@ def test_other_namespaces_do_not_matter_to_a_format_of_one(make: Make) -> None:
     drive = make("nvme", namespaces=[1, 2, 3])
     assert purge.choose(drive.device).method is not None
     assert purge.choose(drive.device).method.name == "nvme-format"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("method", "fna"), [("nvme-format", 2), ("nvme-format-crypto", 6), ("nvme-sanitize", 0)])
+def test_a_namespace_made_since_the_choice_is_not_erased(
+    make: Make, data: tuple[str, str], method: str, fna: int
+) -> None:
+    """A test may purge several times, hours apart."""
+    drive = capable(make, data, method, ctrl={"fna": fna, "sanicap": 3})
+    choice, kept = purge.choose(drive.device, method), Keeper(drive.device)
+    purge.run(choice, drive.device, lambda: None, kept, print)
+    drive.set(namespaces=[1, 2])
+    with pytest.raises(DeviceError, match=f"{method} is not possible any more: it would erase namespace 2 too"):
+        purge.run(choice, drive.device, lambda: None, kept, print)
+    assert len(drive.calls("nvme format") + drive.calls("nvme sanitize /")) == 1
 
 
 @pytest.mark.parametrize(
@@ -436,3 +451,17 @@ class TestSecurityErase:
         process.wait()
         wait_for(lambda: drive.state["password"] is None)
         wait_for(lambda: records.all_records() == [])
+
+    def test_kill_9_before_the_password_is_set_clears_it_after(self, make: Make, data: tuple[str, str]) -> None:
+        """The command that sets it goes on without its run: the guardian waits for its end."""
+        drive = capable(make, data, "ata-security-erase", hang={"--security-set-pass": None})
+        process = start(drive, "purge.run(purge.choose(device), device, lambda: None, kept, print)")
+        wait_for(lambda: (drive.folder / "hanging").exists())
+        process.kill()
+        process.wait()
+        time.sleep(1.0)
+        assert len(records.all_records()) == 1
+        (drive.folder / "released").touch()
+        wait_for(lambda: records.all_records() == [])
+        assert drive.calls("--security-disable flashgauge")
+        assert drive.state["password"] is None

@@ -7,8 +7,10 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from flashgauge.rig import identify, keeper, records, tools, writecache
 from flashgauge.rig.base import Prepared
 from flashgauge.rig.identify import BlockDevice, Roots
 from flashgauge.rig.keeper import Keeper
+from flashgauge.rig.nvme import Nvme
 
 KINDS = ("nvme", "ata", "scsi")
 SET = {"nvme": "nvme set-feature", "ata": "hdparm -W", "scsi": "sg_wr_mode"}
@@ -182,8 +185,6 @@ def test_older_tools_are_read_too_and_others_refused(make: Make, value: str) -> 
     (drive.folder / "nvme").unlink()
     (drive.folder / "nvme").write_text(f"#!/bin/sh\necho '{value}'\n")
     (drive.folder / "nvme").chmod(0o755)
-    from flashgauge.rig.nvme import Nvme
-
     if value == "x":
         with pytest.raises(DeviceError, match="nvme get-feature says 'x'"):
             Nvme(drive.device).feature(6)
@@ -353,3 +354,81 @@ def test_a_record_that_cannot_be_read_is_one_line(make: Make) -> None:
     file.write_text("{")
     with pytest.raises(DeviceError, match="put the drive in order, remove it"):
         keeper.overdue(drive.device)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_command_that_outlives_its_run_is_put_right_after_its_end(make: Make, kind: str) -> None:
+    """The run is killed before its command has reached the drive: the guardian must not be the first."""
+    drive = make(kind, cache=1, hang={SET[kind]: None})
+    process = start(drive, CHANGED)
+    wait_for(lambda: (drive.folder / "hanging").exists())
+    process.kill()
+    process.wait()
+    asked = len(drive.calls())
+    time.sleep(1.0)
+    assert len(drive.calls()) == asked, "the guardian waits"
+    (drive.folder / "released").touch()
+    wait_for(lambda: len(drive.calls(SET[kind])) == 2)
+    wait_for(lambda: records.all_records() == [])
+    assert drive.state["cache"] == 1
+
+
+def test_a_folder_for_records_that_is_relative(make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The guardian works in another folder than its run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLASHGAUGE_STATE", "here")
+    drive = make("nvme", cache=1)
+    kept = keeper_of(drive)
+    writecache.set_cache(drive.device, False, kept.note_cache)
+    assert [file.parent for file in records.all_records()] == [tmp_path / "here"]
+    assert kept.release() is None
+    assert (drive.state["cache"], records.all_records()) == (1, [])
+
+
+def test_a_relative_home_for_records_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("FLASHGAUGE_STATE")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert records.state_folder() == tmp_path / ".local/state/flashgauge"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert records.state_folder() == tmp_path / "state/flashgauge"
+
+
+def test_a_guardian_without_a_record_is_not_ready(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flashgauge.rig.guardian", str(tmp_path / "none.json")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_the_command_to_put_an_nvme_cache_back_goes_to_the_controller(make: Make) -> None:
+    """A namespace's node would have the namespace's number sent along, which the feature does not take."""
+    drive = make("nvme")
+    record = replace(records.new_record(drive.device), write_cache=True)
+    command = f"nvme set-feature {drive.device.roots.dev}/nvme0 --feature-id=6 --value=1; rm x"
+    assert record.by_hand(Path("x")) == command
+
+
+@pytest.mark.clause("3.7")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_that_a_reset_has_given_back_is_disclosed(make: Make, kind: str) -> None:
+    drive = make(kind, cache=1)
+    kept = keeper_of(drive)
+    writecache.set_cache(drive.device, False, kept.note_cache)
+    assert writecache.look_again(drive.device, False) == ()
+    drive.set(cache=1)
+    (found,) = writecache.look_again(drive.device, False)
+    assert (found.kind, found.clause) == (Kind.WRITE_CACHE_STATE, "3.7")
+    assert found.message.startswith("write cache should be disabled, it is enabled at the end of the run")
+    drive.set(fail={"": [1, "no answer\n"]})
+    (found,) = writecache.look_again(drive.device, False)
+    assert "it is not known at the end of the run (" in found.message
+    drive.set(fail={})
+    assert kept.release() is None
+
+
+@pytest.mark.parametrize("name", ["vwc", "oacs", "sanicap", "fna"])
+def test_an_nvme_cli_without_a_field_is_named(make: Make, name: str) -> None:
+    drive = Nvme(make("nvme", ctrl={name: None}).device)
+    with pytest.raises(DeviceError, match=rf"nvme id-ctrl has no {name}; update nvme-cli"):
+        drive.capability(name)

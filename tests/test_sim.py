@@ -22,6 +22,7 @@ from flashgauge.rig.simulated import simulated
 from flashgauge.rig.target import parse_target
 from flashgauge.simulation import amplification, ssd
 from flashgauge.steps import KIB, Stimulus, Stop
+from test_docs import tables
 
 # SIMULATION notes, section 2: rho = 1 / alpha -> greedy with blocks of 64, 256 and 1024 units, FIFO.
 PUBLISHED = {
@@ -151,6 +152,39 @@ def test_derived_rates_are_the_simulators(name: str) -> None:
     bench.session.idle(5)
     large = bench.rate(1024, 100, Stop(seconds=5), sequential=True) * 1.048576
     assert large == pytest.approx(limits["read_1024k_mb_per_s"], rel=0.005)
+
+
+def test_presets_as_they_are_lead_to_the_published_rates() -> None:
+    """Of the whole drive, by the laws that the test above holds the simulator to: fresh and steady writes, reads."""
+    made = tables()
+    for name, row in made.ROWS.items():
+        limits, published = limits_of(name, **NO_SLC), made.published(row)
+        ours = [limits[key] for key in ("fresh_write_4k_iops", "steady_write_4k_iops", "read_4k_iops")]
+        theirs = [published[key] for key in ("fob_rnd4k_w", "rnd4k_w", "rnd4k_r")]
+        assert ours == pytest.approx(theirs, rel=0.15), name
+
+
+def test_two_pools_each_have_a_reserve_that_is_not_in_use() -> None:
+    facts = described("sata-enterprise", capacity_bytes=512_000_000, hot_percent=20, hot_spare_percent=60)
+    parameters, geometry = facts["parameters"], facts["geometry"]
+    hot = {"units": geometry["hot_units"], "superblocks": geometry["hot_superblocks"]}
+    cold = {key: geometry[key] - hot[key] for key in hot}
+    pools = [{**geometry, **pool, "hot_superblocks": 0} for pool in (hot, cold)]
+    in_use = sum(ssd.effective_alpha(parameters, pool) * pool["units"] for pool in pools)
+    shown = limits_of("sata-enterprise", capacity_bytes=512_000_000, hot_percent=20, hot_spare_percent=60)
+    assert shown["effective_alpha"] == pytest.approx(in_use / geometry["units"])
+
+
+def test_a_controller_may_limit_by_its_time_for_commands_alone() -> None:
+    free = {"controller_mb_per_s": 0.0, "controller_read_overhead_us": 0.0, "controller_write_overhead_us": 0.0}
+    assert not any(name.startswith("controller_") for name in limits_of("sata-enterprise", **free))
+    slow = {**free, **SMALL["sata-enterprise"], "controller_read_overhead_us": 40.0}
+    limits = limits_of("sata-enterprise", **slow)
+    assert limits["controller_read_4k_iops"] == pytest.approx(25_000)
+    assert limits["read_4k_iops"] == pytest.approx(25_000)
+    bench = Bench("sata-enterprise", slow)
+    bench.fill()
+    assert bench.rate(4, 100, Stop(seconds=2)) == pytest.approx(25_000, rel=0.005)
 
 
 SLC_LIMITS: dict[str, dict[str, Any]] = {

@@ -194,8 +194,20 @@ def source(device: BlockDevice) -> HealthSource:
     ("kind", "name", "log", "asked", "errors"),
     [
         ("nvme", "nvme", NVME, "smart-log {dev}/nvme0 --output-format=json", 4),
-        ("ata", "smartctl", ATA, "--json --info --attributes --health --log=devstat {dev}/sda", 3),
-        ("scsi", "smartctl", SCSI, "--json --info --attributes --health --log=error --log=ssd {dev}/sdb", 3),
+        (
+            "ata",
+            "smartctl",
+            ATA,
+            "--json --info --attributes --health --log=devstat --log=error --log=ssd {dev}/sda",
+            3,
+        ),
+        (
+            "scsi",
+            "smartctl",
+            SCSI,
+            "--json --info --attributes --health --log=devstat --log=error --log=ssd {dev}/sdb",
+            3,
+        ),
     ],
 )
 def test_the_drive_is_asked(
@@ -205,6 +217,13 @@ def test_the_drive_is_asked(
     tool(only_ours, name, json.dumps(log))
     assert source(device).read().media_errors == errors
     assert (only_ours / f"{name}.log").read_text() == asked.format(dev=device.roots.dev) + "\n"
+
+
+def test_an_ata_drive_behind_a_usb_bridge_is_read_as_one(tmp_path: Path, only_ours: Path) -> None:
+    """The kernel has it as a SCSI disk of the bridge's maker."""
+    device = made_up(tmp_path / "drive", "scsi").device
+    tool(only_ours, "smartctl", json.dumps(ATA))
+    assert source(device).read() == ata_health(ATA)
 
 
 def test_what_smartctl_finds_is_no_failure_to_read(tmp_path: Path, only_ours: Path) -> None:

@@ -257,6 +257,8 @@ def test_health_of_a_step_is_what_is_new(tree: Tree, made: Make, monkeypatch: py
         telemetry.between()
         usage, _ = telemetry.end(window(start_ns))
         found.append((usage.media_errors, usage.throttle_transitions, usage.throttled_s))
+        assert usage.health_span_s is not None
+        assert 0 < usage.health_span_s < 60
     assert found == [(0, 0, 0), (2, 3, 15)]
     drive.fails = True
     telemetry.begin()

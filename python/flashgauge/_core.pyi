@@ -5,8 +5,10 @@ from typing import Any, final
 __all__ = [
     "DeviceError",
     "Histogram",
+    "IoLogReader",
     "Session",
     "TargetError",
+    "Verifier",
     "clock_ns",
     "preset_description",
     "preset_names",
@@ -66,8 +68,10 @@ class Session:
         max_queue_depth: int,
         max_block_bytes: int,
         exclusive: bool,
+        verifiable: bool = False,
     ) -> Session:
         """Block device or regular file, opened O_DIRECT (O_EXCL when `exclusive`), driven through io_uring.
+        `verifiable`: every sector written carries a stamp, which `verifier` or a `Verifier` can check.
 
         Raises TargetError (no O_DIRECT, no io_uring, too little locked memory) or DeviceError.
         """
@@ -75,6 +79,11 @@ class Session:
     @staticmethod
     def null(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
         """A device that completes at once: measures the engine's own cost."""
+
+    @staticmethod
+    def null_with_data(range_bytes: int, seed: int, limits: tuple[int, int, int], verifiable: bool) -> Session:
+        """The null device, with the data of writes made as for a real one: what that costs. `limits`: threads, queue
+        depth, block bytes."""
 
     @staticmethod
     def nop(range_bytes: int, seed: int, max_threads: int, max_queue_depth: int) -> Session:
@@ -127,8 +136,44 @@ class Session:
         """Simulated drive opened with track_data: after a drain, power is lost and comes back; what a volatile cache
         held is lost. Raises TargetError elsewhere."""
 
+    def forget_written(self) -> None:
+        """The device was purged: what was written before is not expected to be there any more."""
+
+    def verifier(self) -> Verifier:
+        """Reads back what this session, opened as verifiable, has written, and knows of each sector which write it
+        must have (ranges up to 64 GiB; of larger ones not). Drains first. Raises TargetError and DeviceError."""
+
+    def log_ios(self) -> IoLogReader:
+        """From now on log every I/O; to be asked once, between steps, and the reader to be read. On a real device rows
+        that find no room are dropped and counted; in virtual time the session waits for the reader."""
+
     def close(self) -> None:
         """Stop and drain all threads. Safe to call twice."""
+
+@final
+class IoLogReader:
+    """Every I/O of a session, in batches; those of a thread are in order of completion."""
+
+    @property
+    def dropped(self) -> int:
+        """Rows that found no room."""
+
+    def take(self, timeout_s: float) -> dict[str, Any] | None:
+        """The next batch, or None if there was none in `timeout_s`: `rows`, their number, and columns as little-endian
+        bytes (`flashgauge.iolog.COLUMNS`). Releases the GIL. Raises EOFError after the last row of a closed session."""
+
+@final
+class Verifier:
+    """Reads a device or file, past the page cache, and judges each sector by its stamp."""
+
+    def __new__(cls, path: str, range_bytes: int, seed: int) -> Verifier:
+        """Of a run that is over; nothing is written. Raises DeviceError."""
+
+    @property
+    def range_bytes(self) -> int: ...
+    def verify(self, start_bytes: int, length_bytes: int) -> dict[str, int | None]:
+        """Fields of `flashgauge.verification.Findings` for this part, as far as it lies in the range. Releases the GIL.
+        Raises DeviceError when it cannot be read."""
 
 def clock_ns() -> int:
     """Now, on the clock of real devices' measurements (`start_ns`)."""

@@ -32,6 +32,7 @@ class Kind(StrEnum):
     HOST_CONDITIONS = "host_conditions"
     FAULTS_INJECTED = "faults_injected"
     THERMAL_THROTTLING = "thermal_throttling"
+    DATA_MISMATCH = "data_mismatch"
     DRIVE_HEALTH = "drive_health"
     HOST_LIMITED = "host_limited"
 

@@ -43,6 +43,7 @@ PROGRESS_S = 0.1
 # How long it may be since the device was seen to be the one consented to, when a step begins; and how often it is
 # looked at while a step runs. A look takes less than a millisecond, and the step before is still under way then.
 CHECK_S = 1.0
+READING_S = 1.0  # by which two readings of a drive's log, after one step and after the next, are more than it apart
 LOOK_BEFORE_END_S = 0.1  # of an idle time
 
 
@@ -94,6 +95,7 @@ class Driver:
         self._loaded = False
         self._idle_ns = 0
         self._ended_s = 0.0
+        self._media_errors = 0
         self._checked_s = -inf
         self._told: Counter[Kind] = Counter()
 
@@ -109,6 +111,7 @@ class Driver:
             outcome = self._run(spec)
             self._ask_drive()
             self._settle()
+            self._disclose(*self.rig.after_run())
             self._judge_run()
             self.folder.update(state="complete", finished=now_text())
             return outcome
@@ -185,7 +188,8 @@ class Driver:
         self._ask_drive()
         session.start(step.stimulus.to_json(), step.stop.to_json(), INTERVAL_NS, self.stop_on_error)
         self._settle()
-        self.rig.telemetry.begin(quiet=step.stop.then_idle)
+        # No command to the drive may delay the I/Os whose latencies are kept.
+        self.rig.telemetry.begin(quiet=step.stop.then_idle or isinstance(step, Measure))
         self.observer.step_started(step)
         raw, changed = self._wait(step)
         self._ended_s = time.monotonic()
@@ -274,13 +278,14 @@ class Driver:
         self._read_health("after")
         logs = (self.folder.run.health.get(when) for when in ("before", "after"))
         before, after = (Health.from_json(log) if log is not None else None for log in logs)
-        self._disclose(*health.disclosures(before, after))
+        self._disclose(*(health.unread(self._media_errors) if after is None else health.disclosures(before, after)))
         if (limited := self._limits.disclosure) is not None:
             self._disclose(limited)
 
     def _judge_step(self, step: IoStep, measurement: Measurement) -> None:
         if isinstance(step, Measure):
             self._limits.add(step.label, measurement)
+        self._media_errors += measurement.host.media_errors or 0
         gap_ns = measurement.excess_gap_ns
         if gap_ns is not None and gap_ns > self.gap_limit_ns:
             self._disclose(
@@ -294,7 +299,7 @@ class Driver:
                 )
             )
         if measurement.host.throttled_s:
-            self._disclose(_throttled(step.label, measurement.host))
+            self._disclose(_throttled(step.label, measurement))
         if measurement.errors:
             self._disclose(_errors(step.label, measurement))
         if measurement.errors and self.stop_on_error:
@@ -364,12 +369,18 @@ def _keeps_loaded(stop: Stop) -> bool:
     return stop.keep_loaded or (stop.seconds is not None and not stop.then_idle)
 
 
-def _throttled(label: Label, host: HostUsage) -> Disclosure:
+def _throttled(label: Label, measurement: Measurement) -> Disclosure:
+    """A drive's log is not read after each step: what is new in it may be of those before."""
+    host, window_s = measurement.host, measurement.window_ns / 1e9
     hottest = "" if host.temperature_max_c is None else f", at up to {host.temperature_max_c:.1f} C"
+    if host.health_span_s is not None and host.health_span_s > window_s + READING_S:
+        when = f"in the {host.health_span_s:.0f} s up to the end of {label}, since its log was read before"
+    else:
+        when = f"in {label}"
     return Disclosure(
         Kind.THERMAL_THROTTLING,
         "6",
-        f"the drive throttled itself for {host.throttled_s:.2f} s in {label}{hottest}",
+        f"the drive throttled itself for {host.throttled_s:.2f} s {when}{hottest}",
         "cool the drive as it will be cooled in use, and run again",
     )
 

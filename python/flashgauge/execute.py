@@ -19,6 +19,7 @@ from flashgauge import hostlimit
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
 from flashgauge.hostlimit import Ceilings, engine_ceiling
+from flashgauge.iolog import logging_ios
 from flashgauge.rig import hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
@@ -34,6 +35,7 @@ from flashgauge.spec.forecast import bounds, kinds_of_steps
 from flashgauge.spec.parameters import DeviceClass, TestParameters, changed, departures, table
 from flashgauge.spec.registry import TESTS, Spec, Test
 from flashgauge.steps import Measure
+from flashgauge.verification import failed, mismatch, read_back
 
 # What a test asks for depends on the capacity in its amounts only.
 ANY_CAPACITY_BYTES = 10**12
@@ -53,7 +55,8 @@ class RequestError(ValueError):
 class RunRequest:
     """What the operator asks for. `settings`: NAME -> VALUE as text, applied to the test's parameters. `purge`: one of
     `flashgauge.rig.purge.NAMES`. `seen`: what the device was when the operator consented, where this process saw it.
-    `power`: the meter, as `flashgauge.rig.power` has it."""
+    `power`: the meter, as `flashgauge.rig.power` has it. `verify`: read back at the end what was written, and check it.
+    `io_log`: log every I/O."""
 
     test: str
     target: str
@@ -68,6 +71,8 @@ class RunRequest:
     sponsor: str | None = None
     stop_on_error: bool = True
     purge: str = AUTO
+    verify: bool = False
+    io_log: bool = False
     seen: Identity | None = None
     power: str = NONE
 
@@ -98,14 +103,14 @@ def prepare(request: RunRequest, *, fresh: bool = True) -> Prepared:
     except ValueError as error:
         raise RequestError(str(error)) from error
     seed = _seed(request, target)
-    needs = _needs(test, parameters, seed)
+    needs = _needs(test, parameters, seed, request.verify)
     folder = request.out or default_folder(test.name, target)
     if fresh:
         check_folder(folder)
     return Prepared(test, target, parameters, tuple(departures(parameters, standard)), needs, folder)
 
 
-def _needs(test: Test, parameters: TestParameters, seed: int) -> SessionNeeds:
+def _needs(test: Test, parameters: TestParameters, seed: int, verify: bool) -> SessionNeeds:
     """The largest of all steps, on a drive of any size."""
     stimuli = [step.stimulus for step in kinds_of_steps(lambda: test.spec(parameters, ANY_CAPACITY_BYTES))]
     return SessionNeeds(
@@ -113,6 +118,7 @@ def _needs(test: Test, parameters: TestParameters, seed: int) -> SessionNeeds:
         max(stimulus.queue_depth for stimulus in stimuli),
         max(size for stimulus in stimuli for size, _ in stimulus.block_sizes),
         seed,
+        verify,
     )
 
 
@@ -154,6 +160,7 @@ def survey(items: Sequence[Prepared], request: RunRequest) -> tuple[DutInfo, Ide
         max(need.max_queue_depth for need in needs),
         max(need.max_block_bytes for need in needs),
         needs[0].seed,
+        needs[0].verifiable,
     )
     rig = _open(items[0].target, largest, request)
     with contextlib.closing(rig):
@@ -206,7 +213,23 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                     driver.ceilings = host_ceilings(spec)
                     folder.update(host_ceilings=tuple(driver.ceilings.to_json()))
 
-            return driver.run(spec(), begin)
+            with logging_ios(rig.session, folder, request.io_log):
+                outcome = driver.run(spec(), begin)
+                if request.verify:
+                    _verify(rig, folder, observer)
+            return outcome
+
+
+def _verify(rig: Rig, folder: RunFolder, observer: Observer) -> None:
+    """Read back what the run has written. Raises VerificationError when it is not as written, DeviceError."""
+    observer.preparing("reading back what was written")
+    found = read_back(rig.session.verifier())
+    folder.update(verification=found.to_json())
+    if found.bad:
+        disclosure = mismatch(found)
+        folder.disclose(disclosure)
+        observer.disclosed(disclosure)
+        raise failed(found)
 
 
 def host_ceilings(spec: Callable[[], Spec]) -> Ceilings:
@@ -268,6 +291,7 @@ def _run(
         auditor=request.auditor,
         sponsor=request.sponsor,
         consent_signatures=request.consent_signatures,
+        verifiable=request.verify,
         host_checks=tuple(check.to_json() for check in checks),
         device_description=description,
         disclosures=disclosures,

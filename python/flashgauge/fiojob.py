@@ -144,6 +144,7 @@ def section(group: Group, capacity_bytes: int | None, nominal_bytes: int) -> str
         (place.options, place.notes),
         zones(step.stimulus, place) if step.stimulus.access == "groups" else ([], []),
         _threads(step.stimulus),
+        _rate(step.stimulus),
         _stop(group, place, nominal_bytes),
         _data(step.stimulus),
     ):
@@ -207,6 +208,27 @@ def _threads(stimulus: Stimulus) -> Made:
     return options, [
         "fio's rate is a whole number for each thread, and its latency does not count from when an I/O was due"
     ]
+
+
+def _rate(stimulus: Stimulus) -> Made:
+    """fio's rate is of each thread and each direction."""
+    if stimulus.rate_iops is None:
+        return [], []
+    reads, _ = _percent(stimulus.read_percent, "reads")
+    each = stimulus.rate_iops / stimulus.thread_count
+    shares = [max(1, round(each * share / 100)) if share else 0 for share in (reads, 100 - reads)]
+    notes = [
+        "fio's rate is closed over short times: a late I/O delays those after it, and latency begins when it is issued"
+    ]
+    if sum(shares) * stimulus.thread_count != stimulus.rate_iops:
+        notes.append(
+            f"{stimulus.rate_iops:g} I/Os per second over all threads; {sum(shares) * stimulus.thread_count} here"
+        )
+    # 0 would be no limit; there are no I/Os of that direction then.
+    options = [f"rate_iops={shares[0] or 1},{shares[1] or 1}"]
+    if stimulus.arrivals == "poisson":
+        options.append("rate_process=poisson")
+    return options, notes
 
 
 def _stop(group: Group, place: Extent, nominal_bytes: int) -> Made:

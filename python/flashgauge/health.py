@@ -91,6 +91,16 @@ def disclosures(before: Health | None, after: Health | None) -> Iterator[Disclos
             yield _health(f"the drive has raised a critical warning: {meaning}", "see the drive's health log")
 
 
+def unread(media_errors: int) -> Iterator[Disclosure]:
+    """For a run at whose end the log could not be read. `media_errors`: new ones, as long as it could."""
+    if media_errors:
+        yield _health(
+            f"the drive counted {media_errors} new media error{'s' * (media_errors > 1)} before its log could not be "
+            "read any more: data that it could not recover",
+            "see the drive's error log; replace the drive, and run again from the purge",
+        )
+
+
 def _thermal(before: Health, after: Health) -> Iterator[Disclosure]:
     times, seconds = (new(before, after, name) for name in ("throttle_transitions", "throttled_s"))
     hot = {name: new(before, after, f"{name}_temperature_s") for name in ("warning", "critical")}

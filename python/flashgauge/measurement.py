@@ -92,8 +92,9 @@ class HostUsage:
 
     `power_w`, `energy_j`: of the window where a meter measures, and from the step's first I/O until its last came back
     where a simulated drive knows. `temperature_c`: mean over that time of a drive that keeps record, else as read when
-    the step ended. From the drive's health log, since it was last read (not at each step): `throttled_s`, how long the
-    drive slowed itself down because it was hot, `throttle_transitions`, how often it began to, and new `media_errors`.
+    the step ended. From the drive's health log, since it was read before (`health_span_s` earlier, which may be several
+    steps): `throttled_s`, how long the drive slowed itself down because it was hot, `throttle_transitions`, how often
+    it began to, and new `media_errors`.
     """
 
     cpu_system_percent: float | None = None
@@ -109,6 +110,7 @@ class HostUsage:
     ceiling_iops: float | None = None
     throttle_transitions: int | None = None
     media_errors: int | None = None
+    health_span_s: float | None = None
 
     def over(self, other: HostUsage) -> HostUsage:
         """What is known here, and for the rest what `other` knows."""

@@ -62,7 +62,10 @@ class HostInfo:
 @dataclass(frozen=True)
 class Run:
     """The contents of run.json. `state`: "running", "complete", "interrupted" or "failed". `health`: the drive's log
-    (`health.Health`) "before" and "after", None with a reason under "not_read"."""
+    (`health.Health`) "before" and "after", None with a reason under "not_read".
+
+    `verifiable`: what was written can be verified. `verification`: what was found (`flashgauge.verification.Findings`),
+    None if it was not read back. `io_log`: what is in the log of every I/O, None if none was asked for."""
 
     test: str
     device_class: str
@@ -83,6 +86,9 @@ class Run:
     purge_method: str | None = None
     write_cache: str | None = None
     host_checks: tuple[dict[str, Any], ...] = ()
+    verifiable: bool = False
+    verification: dict[str, Any] | None = None
+    io_log: dict[str, Any] | None = None
     device_description: dict[str, Any] = field(default_factory=dict)
     power_source: str | None = None
     health: dict[str, Any] = field(default_factory=dict)

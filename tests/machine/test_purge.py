@@ -17,8 +17,8 @@ pytestmark = pytest.mark.machine
 def test_a_format_of_scsi_that_erases_nothing_is_found_out(machine: Machine) -> None:
     """QEMU's disk takes FORMAT UNIT and leaves the data. Its tests call it a drive: it is no virtio disk to them."""
     code = """
-from flashgauge.rig import identify, keeper, purge, purge_method, purge_scsi
-purge_method.POLL_S = 0.1
+from flashgauge.rig import identify, keeper, purge, purge_scsi, underway
+underway.POLL_S = 0.1
 purge_scsi.whole_drive = lambda device: None
 device = identify.find_block(PATH)
 kept = keeper.Keeper(device)

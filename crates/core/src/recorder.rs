@@ -230,7 +230,7 @@ impl Recorder {
         if operation == Operation::Read { &mut self.read } else { &mut self.write }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record_interval(&mut self, operation: Operation, bytes: Bytes, latency: Option<u64>, completed: Nanos) {
         while completed.0 >= self.interval_end && self.interval_end < self.window_end.0 {
             self.intervals.push(Interval::default());

@@ -314,9 +314,8 @@ impl RequestStream {
         Ok((region, share))
     }
 
-    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). For a
-    /// sequential stimulus a whole number of passes over the range is one over each region; any other share is
-    /// rounded down to 4 KiB.
+    /// This thread's share of `bytes` split among `threads`, were it not the last one (which takes the rest). In sequence
+    /// a whole number of passes over the range is one over each region; another share is rounded down to 4 KiB.
     pub fn share_of(&self, bytes: u64, threads: u64) -> u64 {
         let whole = |part: u64| part / 4096 * 4096;
         match &self.plan {

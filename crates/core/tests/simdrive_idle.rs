@@ -161,7 +161,7 @@ fn the_elevated_rate_lasts_as_long_as_what_was_freed() {
     cycler.host.rest(100 * SECOND);
     assert_eq!(cycler.host.drive.counters(), rested, "enough is free: collection has ended");
     let freed =
-        (p.idle_free_superblocks()[0] - u64::from(p.gc_reserve_superblocks)) * p.geometry().units_per_superblock;
+        (p.idle_free_superblocks([0; 2])[0] - u64::from(p.gc_reserve_superblocks)) * p.geometry().units_per_superblock;
     let step = SECOND / 20;
     let fresh = f64::from(p.dies) * step as f64 / 1e3 / die_us(&p, 1.0);
     let written = |cycler: &Cycler<_>| (cycler.host.drive.counters().host_units - rested.host_units) as f64;
@@ -242,8 +242,8 @@ fn the_host_waits_for_what_has_begun() {
 /// Time passes alike in one piece and in many, and a switch of the cache or a purge ends it.
 #[test]
 fn time_in_pieces_is_the_same_time() {
-    let run = |pieces: u64| {
-        let mut cycler = steady(IDLE);
+    let run = |idle: &str, pieces: u64| {
+        let mut cycler = steady(idle);
         for _ in 0..3 {
             for _ in 0..pieces {
                 cycler.host.rest(60 * MILLISECOND / pieces);
@@ -262,5 +262,35 @@ fn time_in_pieces_is_the_same_time() {
         cycler.host.drive.check();
         (counters, latency, cycler.host.drive.now())
     };
-    assert_eq!(run(1), run(1000));
+    let both =
+        format!(r#"{IDLE}, "slc_static_mib": 16, "bits_per_cell": 3, "slc_fold_after_ms": 7, "slc_when_full": "fold""#);
+    for idle in [IDLE, &both] {
+        assert_eq!(run(idle, 1), run(idle, 1000));
+    }
+}
+
+/// One kind of work has its time and finds nothing to do: the other begins all the same, in one rest without a break.
+#[test]
+fn work_that_has_nothing_to_do_keeps_no_other_from_beginning() {
+    // Nothing to collect on a drive that is nearly empty, but something to fold.
+    let p =
+        drive_of(r#", "idle_collect_after_ms": 10, "slc_static_mib": 16, "bits_per_cell": 3, "slc_fold_after_ms": 20"#);
+    let mut host = Host::new(p.clone(), 32);
+    host.fill(p.geometry().slc_units_per_superblock * 2);
+    host.rest(SECOND);
+    assert!(host.drive.counters().folded_units > 0);
+    // No cache to fold, but much to collect.
+    let p = DriveParameters::preset(
+        "nvme-client-slc",
+        r#"{"capacity_bytes": 2000000000, "slc_static_mib": 0, "slc_dynamic_percent": 0, "idle_collect_after_ms": 1500}"#,
+    )
+    .unwrap();
+    assert!(p.slc_fold_after_ms < p.idle_collect_after_ms);
+    let units = p.geometry().units;
+    let mut host = Host::new(p, 32);
+    host.fill(units);
+    host.run(32, random_units(1, units).take(2 * units as usize).map(|unit| write(unit, 1)));
+    let before = host.drive.counters().collected_units;
+    host.rest(10 * SECOND);
+    assert!(host.drive.counters().collected_units > before);
 }

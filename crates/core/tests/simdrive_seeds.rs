@@ -48,19 +48,26 @@ impl Dice {
 
 /// Parameters as the command line takes them; now and then ones that no drive can have.
 fn parameters(dice: &mut Dice) -> String {
+    let (dies, planes) = (dice.between(1, 9), dice.between(1, 5));
+    let (pages, page_bytes) = (dice.pick(&[1, 1, 3]), dice.pick(&[4096, 8192, 16_384]));
+    let program_bytes = planes * page_bytes * pages;
+    // Enough superblocks of four rows, as a rule.
+    let least = if dice.once_in(10) { 0 } else { 20 * 4 * dies * program_bytes / SECTOR };
     let mut given: Vec<(&str, String)> = vec![
         ("track_data", "true".into()),
-        ("capacity_bytes", (dice.between(8_000, 120_000) * SECTOR).to_string()),
-        ("dies", dice.between(1, 9).to_string()),
+        ("capacity_bytes", (dice.between(8_000, 120_000).max(least) * SECTOR).to_string()),
+        ("dies", dies.to_string()),
         ("channels", dice.between(1, 4).to_string()),
-        ("planes", dice.between(1, 5).to_string()),
-        ("pages_per_program", dice.pick(&["1", "1", "3"]).into()),
-        ("page_bytes", dice.pick(&["4096", "8192", "16384"]).into()),
+        ("planes", planes.to_string()),
+        ("pages_per_program", pages.to_string()),
+        ("pages_per_block", "240".into()),
+        ("bits_per_cell", "3".into()),
+        ("page_bytes", page_bytes.to_string()),
         ("over_provisioning", format!("0.{:03}", dice.between(20, 600))),
         ("program_us", format!("{}.5", dice.between(50, 4000))),
         ("channel_mb_per_s", format!("{}.0", dice.pick(&[20, 100, 333, 1200]))),
         ("queue_slots", dice.between(1, 40).to_string()),
-        ("write_buffer_kib", dice.between(64, 1024).to_string()),
+        ("write_buffer_kib", dice.between(program_bytes / 512, 1024).to_string()),
         ("write_commands_per_map_page", dice.pick(&[0, 1, 7, 22]).to_string()),
         ("read_priority", dice.once_in(2).to_string()),
         ("full_duplex", dice.once_in(2).to_string()),
@@ -76,7 +83,7 @@ fn parameters(dice: &mut Dice) -> String {
     ];
     match dice.below(4) {
         0 => given.extend([
-            ("slc_static_mib", dice.below(9).to_string()),
+            ("slc_static_mib", dice.between(1, 9).to_string()),
             ("slc_dynamic_percent", format!("{}.0", dice.pick(&[0, 30, 100]))),
             ("slc_when_full", format!("{:?}", dice.pick(&["direct", "fold"]))),
             ("slc_fold_after_ms", dice.pick(&["0.0", "0.5", "20.0"]).into()),
@@ -87,13 +94,28 @@ fn parameters(dice: &mut Dice) -> String {
         ]),
         _ => {}
     }
+    if dice.once_in(3) {
+        given.extend([
+            ("suspend", "true".into()),
+            ("suspend_us", format!("{}.5", dice.below(100))),
+            ("suspend_reads", dice.between(1, 10).to_string()),
+        ]);
+    }
+    if dice.once_in(2) {
+        given.extend([
+            ("controller_mb_per_s", dice.pick(&["0.0", "30.0", "500.0"]).into()),
+            ("controller_read_overhead_us", format!("{}.5", dice.below(20))),
+            ("controller_write_overhead_us", format!("{}.5", dice.below(20))),
+            ("rmw_us", format!("{}.5", dice.below(200))),
+        ]);
+    }
     let mut sometimes = |name, value: String, times| {
         if dice.once_in(times) {
             given.push((name, value));
         }
     };
     sometimes("fault_read_error_rate", "0.0005".into(), 3);
-    sometimes("fault_program_error_rate", "0.002".into(), 3);
+    sometimes("fault_program_error_rate", format!(r#"0.002, "fault_bad_blocks_max": {}"#, 4 * dies), 3);
     sometimes("fault_spike_rate", "0.001".into(), 3);
     sometimes("fault_power_loss_after_s", "0.2".into(), 4);
     sometimes("fault_dropout_after_ios", "3000".into(), 12);
@@ -207,5 +229,6 @@ fn every_seed_keeps_its_data() {
     }
     println!("{cases} seeds from {first} on, {drives} of them drives, {} failed", failed.len());
     assert!(failed.is_empty(), "failing seeds: {failed:?}; again with SEED=... make seeds");
-    assert!(drives > 0 && drives * 4 > cases, "{drives} drives of {cases} seeds");
+    // Of a few, the share says nothing.
+    assert!(drives > 0 && (cases < 20 || drives * 10 > cases * 8), "{drives} drives of {cases} seeds");
 }

@@ -251,7 +251,7 @@ fn purge_and_the_volatile_cache() {
     let m = u64::from(p.geometry().units_per_sense);
     let padded = writer.host.drive.counters().padded_units;
     let us = writer.host.one(write(5, 1)) as f64 / 1e3;
-    let law = p.slc_program_us + m as f64 * UNIT as f64 / p.channel_mb_per_s;
+    let law = p.write_latency_us + p.slc_program_us + m as f64 * UNIT as f64 / p.channel_mb_per_s;
     assert!((law..law + 5.0).contains(&us), "{us} us, not {law}");
     assert_eq!(writer.host.drive.counters().padded_units - padded, m - 1, "the page is of SLC size");
 }
@@ -294,9 +294,10 @@ fn the_dynamic_cache_gives_the_spare_back() {
     let (without, none) = amplification(r#", "slc_dynamic_percent": 0.0"#);
     let (with, folded) = amplification(r#", "slc_dynamic_percent": 100.0"#);
     println!("{with:.4} of the law with, {without:.4} without a dynamic cache");
+    assert!((with / without - 1.0).abs() < 0.002);
     assert!(none == 0 && folded > 0);
-    // Half a superblock more or less in use is 4 % of the spare.
+    // Of a random load of four drive writes: three standard errors, and what is open or not by a superblock's part.
     for ratio in [with, without] {
-        assert!((0.97..1.03).contains(&ratio), "{with:.4} of the law with, {without:.4} without a dynamic cache");
+        assert!((0.995..1.005).contains(&ratio), "{with:.4} of the law with, {without:.4} without a dynamic cache");
     }
 }

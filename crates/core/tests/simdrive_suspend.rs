@@ -5,9 +5,9 @@ mod support;
 use flashgauge_core::engine::{Control, Device, Session};
 use flashgauge_core::simdrive::DriveParameters;
 use flashgauge_core::units::Nanos;
-use flashgauge_core::workload::Stop;
+use flashgauge_core::workload::{Operation, Stop};
 
-use crate::support::host::{Host, read, write};
+use crate::support::host::{Host, read, request, write};
 use crate::support::*;
 
 /// One die; writes are done when they are in flash, so that the end of a program is seen.
@@ -15,7 +15,7 @@ fn one_die(changes: &str) -> DriveParameters {
     drive(&format!(
         r#"{{"capacity_bytes": 51200000, "dies": 1, "channels": 1, "full_duplex": true, "controller_mb_per_s": 0,
         "controller_read_overhead_us": 0, "power_loss_protection": false, "write_commands_per_map_page": 0,
-        "program_us": 1300, "read_us": 50, "suspend_us": 30{changes}}}"#
+        "program_us": 1300, "read_us": 50, "write_latency_us": 0{changes}}}"#
     ))
 }
 
@@ -51,7 +51,7 @@ const SUSPEND: u64 = 30_000;
 fn a_read_interrupts_a_program_which_ends_later_by_just_that_time() {
     let alone = program_and_reads("", &[])[0];
     let idle_read = program_and_reads("", &[5000])[1] - 5_000_000;
-    let on = r#", "suspend": true"#;
+    let on = r#", "suspend": true, "suspend_us": 30"#;
     let [program, first] = program_and_reads(on, &[400])[..] else { panic!("two") };
     assert_eq!(first - 400_000, idle_read + SUSPEND);
     assert_eq!(program - alone, SUSPEND + TR);
@@ -73,7 +73,7 @@ fn a_read_interrupts_a_program_which_ends_later_by_just_that_time() {
 /// While its page comes over the channel, the program has not begun: the read takes the die meanwhile.
 #[test]
 fn a_read_goes_before_a_program_whose_data_is_still_coming() {
-    let slow = r#", "suspend": true, "channel_mb_per_s": 20"#;
+    let slow = r#", "suspend": true, "suspend_us": 30, "channel_mb_per_s": 20"#;
     let alone = program_and_reads(slow, &[])[0];
     // 16 KiB take 819 us.
     let [program, first] = program_and_reads(slow, &[200])[..] else { panic!("two") };
@@ -85,7 +85,7 @@ fn a_read_goes_before_a_program_whose_data_is_still_coming() {
 
 #[test]
 fn so_many_reads_go_before_a_program_and_no_more() {
-    let changes = r#", "suspend": true, "suspend_reads": 2"#;
+    let changes = r#", "suspend": true, "suspend_us": 30, "suspend_reads": 2"#;
     let alone = program_and_reads(changes, &[])[0];
     for times in [&[200, 400, 600, 800][..], &[400, 400, 400, 400], &[200, 201, 500, 700]] {
         let done = program_and_reads(changes, times);
@@ -93,6 +93,39 @@ fn so_many_reads_go_before_a_program_and_no_more() {
         assert!(lost == 2 * (TR + SUSPEND) || lost == 2 * TR + SUSPEND, "{times:?}: {lost} ns");
         assert!(done[2] < done[0] && done[3] > done[0] && done[4] > done[3], "{times:?}: {done:?}");
     }
+}
+
+/// With priority, and without suspension: a read that comes while the die reads for the drive itself goes before the
+/// program that waits behind that.
+#[test]
+fn a_read_goes_before_a_program_that_waits_behind_a_read_of_the_drives_own() {
+    let changes = r#", "read_priority": true, "rmw_us": 20"#;
+    let idle_read = program_and_reads(changes, &[5000])[1] - 5_000_000;
+    let p = one_die(changes);
+    let page_ns = (f64::from(p.geometry().units_per_page) * 4096e3 / p.channel_mb_per_s).round() as u64;
+    let mut host = Host::new(p, 32);
+    host.fill(1000);
+    host.drive.control(Control::WriteCache(false)).unwrap();
+    host.rest(SECOND);
+    let drive = &mut host.drive;
+    let mut done = vec![];
+    drive.submit(0, &write(0, 1)).unwrap();
+    let later = Nanos(drive.now().0 + 100_000);
+    drive.wait(later, &mut done).unwrap();
+    // A part of a unit, while the die programs: it will be read, and the page programmed.
+    drive.submit(1, &request(Operation::Write, 8 * 400, 1)).unwrap();
+    drive.wait(Nanos::MAX, &mut done).unwrap();
+    let programmed = done[0].at.0;
+    drive.wait(Nanos(programmed + 30_000), &mut done).unwrap();
+    drive.submit(2, &read(700, 1)).unwrap();
+    while done.len() < 3 {
+        drive.wait(Nanos::MAX, &mut done).unwrap();
+    }
+    let own_read = programmed + TR + 20_000;
+    assert_eq!(done.iter().map(|completion| completion.slot).collect::<Vec<_>>(), [0, 2, 1]);
+    // The program takes the channel first.
+    assert_eq!(done[1].at.0, own_read + idle_read + page_ns);
+    assert_eq!(done[2].at.0, own_read + TR + page_ns + 1_300_000);
 }
 
 /// Among random writes that keep all dies busy, with suspension the tail of reads is some tR, without it some programs;

@@ -16,6 +16,8 @@ use pyo3::types::PyDict;
 
 use crate::errors::to_python;
 use crate::histogram::Histogram;
+use crate::iolog::IoLogReader;
+use crate::verify::Verifier;
 
 /// Longest wait between two looks at pending signals.
 const SIGNAL_CHECK: Duration = Duration::from_millis(100);
@@ -59,6 +61,7 @@ impl Session {
     }
 
     #[staticmethod]
+    #[pyo3(signature = (path, range_bytes, seed, max_threads, max_queue_depth, max_block_bytes, exclusive, verifiable=false))]
     #[allow(clippy::too_many_arguments)] // The stub names them; they are keywords in Python.
     fn block(
         py: Python<'_>,
@@ -69,10 +72,14 @@ impl Session {
         max_queue_depth: u32,
         max_block_bytes: u64,
         exclusive: bool,
+        verifiable: bool,
     ) -> PyResult<Self> {
         let limits = Limits { threads: max_threads, queue_depth: max_queue_depth, block: Bytes(max_block_bytes) };
         let open = || {
             let target = Target::open(Path::new(path), Bytes(range_bytes), exclusive)?;
+            if verifiable {
+                return engine::Session::verified(target, seed, limits);
+            }
             engine::Session::uring(target, seed, limits)
         };
         Self::new(py.detach(open), "{}".into())
@@ -81,6 +88,12 @@ impl Session {
     #[staticmethod]
     fn null(range_bytes: u64, seed: u64, max_threads: u32, max_queue_depth: u32) -> PyResult<Self> {
         Self::new(engine::Session::null(Bytes(range_bytes), seed, max_threads, max_queue_depth), "{}".into())
+    }
+
+    #[staticmethod]
+    fn null_with_data(range_bytes: u64, seed: u64, limits: (u32, u32, u64), verifiable: bool) -> PyResult<Self> {
+        let limits = Limits { threads: limits.0, queue_depth: limits.1, block: Bytes(limits.2) };
+        Self::new(engine::Session::null_with_data(Bytes(range_bytes), seed, limits, verifiable), "{}".into())
     }
 
     #[staticmethod]
@@ -168,6 +181,18 @@ impl Session {
 
     fn power_loss(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.lock().control(Control::PowerLoss)).map_err(to_python)
+    }
+
+    fn forget_written(&self) {
+        self.lock().forget_written();
+    }
+
+    fn verifier(&self, py: Python<'_>) -> PyResult<Verifier> {
+        Ok(Verifier { inner: py.detach(|| self.lock().verifier()).map_err(to_python)? })
+    }
+
+    fn log_ios(&self, py: Python<'_>) -> PyResult<IoLogReader> {
+        Ok(IoLogReader::new(py.detach(|| self.lock().log_ios()).map_err(to_python)?))
     }
 
     fn close(&self, py: Python<'_>) {

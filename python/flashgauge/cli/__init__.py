@@ -10,7 +10,7 @@ import sys
 import typer
 
 import flashgauge
-from flashgauge.cli import ceiling, clauses, devices, doctor, export_fio, report, resume, run, show, sim
+from flashgauge.cli import ceiling, clauses, devices, doctor, export_fio, report, resume, run, show, sim, verify
 from flashgauge.cli.errors import INTERRUPTED, INTERRUPTED_TEXT, outcome_of
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
 app.command("ceiling")(ceiling.ceiling)
 app.command("export-fio")(export_fio.export_fio)
+app.command("verify")(verify.verify)
 app.command("clauses")(clauses.clauses)
 app.add_typer(sim.app, name="sim")
 

@@ -41,6 +41,10 @@ def _about_device(request: RunRequest, target: Target) -> RunRequest:
     before = identify.identity(device)
     unreadable = _unreadable(device)
     facts = safety.gather(device, read_uses(device.roots), touch=unreadable is None)
+    if facts.unreadable is not None and facts.unreadable.kind == "unreadable":
+        # A drive whose last sanitize failed takes a new one: it is asked about that once there is consent.
+        unreadable = facts.unreadable.text
+        facts = replace(facts, unreadable=None)
     safety.refuse(facts, request.consent_signatures)
     name, what = identify.consent_name(device)
     found = [unreadable] if unreadable is not None else safety.contents(device)

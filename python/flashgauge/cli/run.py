@@ -21,6 +21,16 @@ from flashgauge.runfolder import now_text
 from flashgauge.spec.parameters import DeviceClass
 from flashgauge.spec.registry import TESTS
 
+DEVICE_CLASS = Annotated[DeviceClass, typer.Option("--class", help="enterprise: WCD, AR 100 %; client: WCE, AR 75 %.")]
+KEEP_GOING = Annotated[
+    bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
+]
+VERIFY = Annotated[
+    bool, typer.Option("--verify", help="Read back at the end all that was written, and check every sector.")
+]
+IO_LOG = Annotated[
+    bool, typer.Option("--io-log", help="Log every I/O, as Parquet files in io-log/: 20 bytes or so for each.")
+]
 POWER = "Power meter: none, hwmon:NAME, hwmon:NAME/CHANNEL, or quarch:ADDRESS."
 
 
@@ -33,9 +43,7 @@ def run(
             "or a block device. ITS DATA IS DESTROYED.",
         ),
     ],
-    device_class: Annotated[
-        DeviceClass, typer.Option("--class", help="enterprise: WCD, AR 100 %; client: WCE, AR 75 %.")
-    ] = DeviceClass.ENTERPRISE,
+    device_class: DEVICE_CLASS = DeviceClass.ENTERPRISE,
     out: Annotated[
         Path | None, typer.Option(help="Folder to make, of the run or of the campaign; default: runs/TEST-TARGET-TIME.")
     ] = None,
@@ -53,10 +61,10 @@ def run(
     operator: Annotated[str | None, typer.Option(help="Test operator's name, for the report.")] = None,
     auditor: Annotated[str | None, typer.Option(help="Auditor's name, for the report.")] = None,
     sponsor: Annotated[str | None, typer.Option(help="Test sponsor, for the report.")] = None,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Go on after I/O errors; they are counted and disclosed.")
-    ] = False,
+    keep_going: KEEP_GOING = False,
     purge: Annotated[str, typer.Option(metavar="METHOD", help=f"How to purge: {', '.join(NAMES)}.")] = AUTO,
+    verify: VERIFY = False,
+    io_log: IO_LOG = False,
     power: Annotated[str, typer.Option(metavar="SOURCE", help=POWER)] = NONE,
     jobs: Annotated[
         int, typer.Option(min=1, max=64, help="Tests at a time; more than one on a simulated drive only.")
@@ -87,6 +95,8 @@ def run(
         sponsor=sponsor,
         stop_on_error=not keep_going,
         purge=purge,
+        verify=verify,
+        io_log=io_log,
         power=power,
     )
     campaign = Campaign(names, request, now_text())

@@ -13,6 +13,7 @@ from flashgauge.report.header import common_items
 from flashgauge.report.model import Column, Section, Table, TestPart, Value
 from flashgauge.report.replay import Replay
 from flashgauge.runfolder import Entry, Run
+from flashgauge.verification import Findings
 
 _ITEM_VALUE = (Column("Item", "item"), Column("Value", "value"))
 
@@ -58,6 +59,8 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
         ("Bridge I/Os (between windows, in no result)", sum(entry.measurement.bridge_ios for entry in entries)),
         *_heat(entries),
         ("I/O errors", sum(entry.measurement.error_ios for entry in entries)),
+        ("Read back and verified", _verification(run)),
+        ("Log of every I/O", _io_log(run)),
         ("Purge method", known(run.purge_method)),
         ("Volatile write cache", known(run.write_cache)),
         ("Seed", str(run.seed)),
@@ -65,6 +68,19 @@ def _conduct(run: Run, replay: Replay, part: TestPart) -> Table:
         ("Not measured", not_measured or "nothing of what the test reports"),
     ]
     return Table("Conduct of the run", _ITEM_VALUE, tuple(rows), name="conduct")
+
+
+def _verification(run: Run) -> str:
+    if run.verification is None:
+        return "asked for, but the run ended before" if run.verifiable else "not asked for (--verify)"
+    return str(Findings.from_json(run.verification))
+
+
+def _io_log(run: Run) -> str:
+    if run.io_log is None:
+        return "none"
+    dropped = run.io_log["dropped"]
+    return f"{run.io_log['rows']:,} I/Os in io-log/" + (f"; {dropped:,} are missing" if dropped else "")
 
 
 def _absent(entries: Sequence[Entry]) -> str:

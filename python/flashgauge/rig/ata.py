@@ -16,6 +16,9 @@ from flashgauge.rig.identify import BlockDevice, read_text
 from flashgauge.rig.node import Node
 
 WORDS = 256
+FAILED = 3  # sanitize state
+# What hdparm 9.65 says, on standard error, of a drive whose last sanitize failed.
+_FAILED = re.compile(r"Last Sanitize Command completed unsuccessfully|SD3 Sanitize Operation Failed", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -91,13 +94,20 @@ class Ata:
         words = self.words()
         return bool(words[85] & 1 << 5) if words[82] & 1 << 5 else None
 
-    def set_write_cache(self, enabled: bool) -> None:
-        """Read it back: hdparm ends with 0 whatever the drive answers. Raises DeviceError."""
-        tools.done(tools.run("hdparm", "-W", str(int(enabled)), self.node.checked()), self.device.given)
+    def set_write_cache(self, enabled: bool, keep: int | None = None) -> None:
+        """Read it back: hdparm ends with 0 whatever the drive answers. `keep`: as of tools.Command.
 
-    def set_password(self, password: str) -> None:
-        """A user password of high security, which the master password could open too. Raises DeviceError."""
-        self._secure("--security-set-pass", password)
+        Raises DeviceError.
+        """
+        output = tools.run("hdparm", "-W", str(int(enabled)), self.node.checked(), keep=keep)
+        tools.done(output, self.device.given)
+
+    def set_password(self, password: str, keep: int) -> None:
+        """A user password of high security, which the master password could open too. `keep`: see tools.Command.
+
+        Raises DeviceError.
+        """
+        self._secure("--security-set-pass", password, keep)
 
     def disable_security(self, password: str) -> None:
         """Clear the password of a drive that is not locked. Raises DeviceError; success shows in `security` only."""
@@ -107,13 +117,17 @@ class Ata:
         """A drive whose power was cycled is locked, and takes no other security command. Raises DeviceError."""
         self._secure("--security-unlock", password)
 
-    def _secure(self, option: str, password: str) -> None:
-        output = tools.run("hdparm", "--user-master", "u", option, password, self.node.checked())
+    def _secure(self, option: str, password: str, keep: int | None = None) -> None:
+        output = tools.run("hdparm", "--user-master", "u", option, password, self.node.checked(), keep=keep)
         tools.done(output, f"{self.device.given}: hdparm {option}")
 
     def sanitize_status(self) -> SanitizeStatus:
         """Raises DeviceError."""
-        output = tools.done(tools.run("hdparm", "--sanitize-status", self.path), self.device.given)
+        output = tools.run("hdparm", "--sanitize-status", self.path)
+        if output.code != 0 and (said := _FAILED.search(output.errors)) is not None:
+            # The command itself is aborted as long as the last sanitize's failure stands.
+            return SanitizeStatus(FAILED, 0.0, False, said[0])
+        tools.done(output, self.device.given)
         text = " ".join(output.text.partition("status:")[2].split())
         state = re.search(r"\bSD([0-4])\b", text)
         if state is None:

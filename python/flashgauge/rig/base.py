@@ -21,12 +21,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SessionNeeds:
-    """The largest step the test will ask for; the engine allocates for it once, before the first step."""
+    """The largest step the test will ask for; the engine allocates for it once, before the first step.
+    `verifiable`: what is written is to be read back and checked."""
 
     max_threads: int
     max_queue_depth: int
     max_block_bytes: int
     seed: int
+    verifiable: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,9 @@ class Rig(Protocol):
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         """Set the volatile write cache, and read it back."""
+
+    def after_run(self) -> tuple[Disclosure, ...]:
+        """When the last step is over: what is not as it was set any more."""
 
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         """What of the host may disturb a test; see `hostchecks.check_host`. Takes a moment of watching."""

@@ -45,6 +45,7 @@ class BlockRig:
     def __init__(self, cleared: safety.Cleared, needs: SessionNeeds, purge_method: str = purge.AUTO) -> None:
         """Raises TargetError or DeviceError, also when the device changed between consent and opening."""
         self._cleared = cleared
+        self._verifiable = needs.verifiable
         device = cleared.device
         self._lock = RunLock(device)
         try:
@@ -61,6 +62,7 @@ class BlockRig:
             self._held.close()
             self._lock.release()
             raise
+        self._cache_set: bool | None = None
         self.telemetry: Telemetry = HostTelemetry.of(device)
         try:
             # The session opened a path; now that it is held, see that the path led to the right device.
@@ -92,11 +94,23 @@ class BlockRig:
         return [] if meaning is None else [not_device_level(f"{self._cleared.device.given} stands for {meaning}")]
 
     def purge(self, tell: Tell) -> Prepared:
-        return purge.run(self._purge, self._cleared.device, self.check, self._keeper, tell)
+        prepared = purge.run(self._purge, self._cleared.device, self.check, self._keeper, tell)
+        if self._verifiable:
+            self.session.forget_written()
+        return prepared
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         self.check()
-        return writecache.set_cache(self._cleared.device, enabled, self._keeper.note_cache)
+        prepared = writecache.set_cache(self._cleared.device, enabled, self._keeper.note_cache)
+        # What is not as asked is disclosed already.
+        self._cache_set = None if prepared.disclosures else enabled
+        return prepared
+
+    def after_run(self) -> tuple[Disclosure, ...]:
+        if self._cache_set is None:
+            return ()
+        self.check()
+        return writecache.look_again(self._cleared.device, self._cache_set)
 
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         device = self._cleared.device
@@ -123,12 +137,12 @@ def _session(device: BlockDevice, needs: SessionNeeds) -> Session:
     """Somebody who lists devices claims each for some microseconds: a claim refused is tried again."""
     arguments = (usable_bytes(device), needs.seed, needs.max_threads, needs.max_queue_depth, needs.max_block_bytes)
     try:
-        return Session.block(device.path, *arguments, True)
+        return Session.block(device.path, *arguments, True, needs.verifiable)
     except DeviceError as error:
         if error.errno != errno.EBUSY:
             raise
     time.sleep(safety.CLAIM_AGAIN_S)
-    return Session.block(device.path, *arguments, True)
+    return Session.block(device.path, *arguments, True, needs.verifiable)
 
 
 def usable_bytes(device: BlockDevice) -> int:

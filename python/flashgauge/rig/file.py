@@ -73,6 +73,7 @@ class FileRig:
 
     def __init__(self, target: Target, file: OpenFile, needs: SessionNeeds, roots: Roots, purge_method: str) -> None:
         self._file = file
+        self._verifiable = needs.verifiable
         self._purge_method = purge_method
         self._mount = uses.mount_of(file.path, uses.all_mounts(roots))
         self._device = device_below(file.path, self._mount, roots)
@@ -85,6 +86,7 @@ class FileRig:
             needs.max_queue_depth,
             needs.max_block_bytes,
             False,
+            needs.verifiable,
         )
         self._open = True
         self.telemetry: Telemetry = HostTelemetry(roots=roots)
@@ -124,10 +126,16 @@ class FileRig:
         self.check()
         if self._purge_method == purge.NONE:
             return purge.not_asked_for()
-        return purge_discard.punch_file(self._file.descriptor, self._file.path, self._file.range_bytes)
+        prepared = purge_discard.punch_file(self._file.descriptor, self._file.path, self._file.range_bytes)
+        if self._verifiable:
+            self.session.forget_written()
+        return prepared
 
     def set_write_cache(self, enabled: bool) -> Prepared:
         return writecache.of_file()
+
+    def after_run(self) -> tuple[Disclosure, ...]:
+        return ()
 
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return check_host(self._device, self._roots, sequential=sequential)

@@ -191,7 +191,8 @@ def watched(device: BlockDevice | None, roots: Roots, watch_s: float) -> list[Ho
 
 @dataclass(frozen=True)
 class _Sample:
-    """`ios`: completed by the disk. `busy`, `total`: ticks of all CPUs. `own`: seconds of CPU of this process."""
+    """`ios`: completed by the disk, and by other namespaces on the same drive. `busy`, `total`: ticks of all CPUs.
+    `own`: seconds of CPU of this process."""
 
     ios: int | None
     busy: int
@@ -200,9 +201,10 @@ class _Sample:
 
 
 def _sample(device: BlockDevice | None, roots: Roots) -> _Sample:
-    fields = (read_text(device.disk / "stat") or "").split() if device is not None else []
+    disks = [] if device is None else [device.disk, *identify.other_namespaces(device)]
+    counted = [fields for disk in disks if (fields := (read_text(disk / "stat") or "").split())]
     # Completed reads, writes, discards, flushes (Documentation/block/stat).
-    ios = sum(int(fields[at]) for at in (0, 4, 11, 15) if at < len(fields)) if fields else None
+    ios = sum(int(fields[at]) for fields in counted for at in (0, 4, 11, 15) if at < len(fields)) if counted else None
     ticks = [int(text) for text in (read_text(roots.proc / "stat") or "").split("\n", 1)[0].split()[1:9]]
     idle = sum(ticks[3:5])
     times = os.times()

@@ -262,6 +262,14 @@ def nvme_controllers(device: BlockDevice) -> list[Path]:
     return sorted(entry.resolve() for entry in owner.glob("nvme*") if re.fullmatch(r"nvme\d+", entry.name))
 
 
+def live_controller(device: BlockDevice) -> Path | None:
+    """The NVMe controller to send the drive's commands to: with several paths, one that answers. None for others."""
+    controllers = nvme_controllers(device)
+    # Without a state, the kernel is too old to have several.
+    live = [folder for folder in controllers if read_text(folder / "state") in {None, "live"}]
+    return next(iter(live or controllers), None)
+
+
 def interface(device: BlockDevice) -> str | None:
     """Interface and negotiated speed (5.4 item 6)."""
     place = str(device.folder)

@@ -2,8 +2,10 @@
 
 A record on disk (records.py) says how the drive was found; it is there before the first change, and gone when all is
 put back. A guardian process (guardian.py) holds the other end of a pipe: when the run ends, in whatever way, the pipe
-closes, and the guardian puts back what the record names. A run that ends well does nothing else; it only waits for the
-guardian. If the machine crashes, the record stays, and the next run on that drive puts things back first (`overdue`).
+closes, and the guardian puts back what the record names. A command that changes the drive keeps the pipe open too: it
+goes on when its run is killed, and would change what was just put back. A run that ends well does nothing else; it
+only waits for the guardian. If the machine crashes, the record stays, and the next run on that drive puts things back
+first (`overdue`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashgauge._core import DeviceError
-from flashgauge.rig import writecache
+from flashgauge.rig import underway, writecache
 from flashgauge.rig.ata import Ata, is_ata
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.records import (
@@ -51,17 +53,25 @@ class Keeper:
         self._guardian: subprocess.Popen[bytes] | None = None
         self._left = False
 
-    def note_cache(self, enabled: bool, kernel_cache: str | None) -> None:
-        """The cache is about to be changed; it was so. Only the first such note of a run counts.
+    def note_cache(self, enabled: bool, kernel_cache: str | None) -> int:
+        """The cache is about to be changed; it was so. Only the first such note of a run counts. Returns what the
+        command that changes it has to keep open: the guardian does nothing before its end.
 
         Raises DeviceError when the record or the guardian cannot be had: then nothing may be changed.
         """
         if self._record.write_cache is None:
             self._note(replace(self._record, write_cache=enabled, kernel_cache=kernel_cache))
+        return self._pipe()
 
-    def note_password(self, set_now: bool, erase_s: float = 0.0) -> None:
-        """A password is about to be set, or is known to be gone. Raises DeviceError."""
+    def note_password(self, set_now: bool, erase_s: float = 0.0) -> int:
+        """A password is about to be set, or is known to be gone. Returns what the commands that set it and erase have
+        to keep open. Raises DeviceError."""
         self._note(replace(self._record, password=set_now, password_s=erase_s))
+        return self._pipe()
+
+    def _pipe(self) -> int:
+        assert self._guardian is not None and self._guardian.stdin is not None, "a note starts it"
+        return self._guardian.stdin.fileno()
 
     def leave(self) -> None:
         """The guardian is not to be waited for: the operator has no patience."""
@@ -139,7 +149,7 @@ def left_over() -> list[str]:
         except OSError as error:
             told.append(str(error.strerror or error))
             continue
-        if record is not None:
+        if record is not None and not record.is_empty:
             told.append(_left_text(record, file))
     return told
 
@@ -183,6 +193,7 @@ def put_back_file(file: Path, device: BlockDevice | None = None) -> str | None:
         device = device or _located(record, file)
         # A drive that formats itself takes no other command, and one that ran out of time would reset it.
         wait_for_command(device)
+        _wait_for_purge(device)
         # Password first: a locked drive takes no other setting.
         for part in (_clear_password, _restore_cache, _restore_kernel_view):
             record, text = part(record, device, file)
@@ -192,6 +203,15 @@ def put_back_file(file: Path, device: BlockDevice | None = None) -> str | None:
         raise
     file.unlink(missing_ok=True)
     return "; ".join(done) or None
+
+
+def _wait_for_purge(device: BlockDevice) -> None:
+    """A drive at work takes no setting. One that does not answer is left to what follows, which then says why."""
+    try:
+        underway.wait_for_earlier(device, silent)
+    except DeviceError as error:
+        if error.errno == errno.ETIMEDOUT:
+            raise
 
 
 def _located(record: Record, file: Path) -> BlockDevice:

@@ -173,7 +173,8 @@ def _ask(device: BlockDevice, uses: Uses) -> tuple[tuple[Refusal, ...], float | 
     if by and not refusals:
         text = f"the same drive is open for writing ({', '.join(by)}): look again when that has ended"
         return (Refusal(NOT_LOOKED_AT, text),), None
-    under_test = by or any(refusal.kind in {"open", "claimed", "under test"} for refusal in refusals)
+    # Without permission nothing tells whether another user's run is on it.
+    under_test = by or any(refusal.kind in {"open", "claimed", "under test", "permission"} for refusal in refusals)
     return refusals, None if under_test else _temperature_c(device)
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import errno
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from flashgauge._core import DeviceError
 from flashgauge.rig import identify, tools
-from flashgauge.rig.identify import BlockDevice, read_text
+from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.node import Node
 
 VOLATILE_WRITE_CACHE = 6  # feature identifier
@@ -54,6 +54,15 @@ class SanitizeLog:
         return cls(number(2, 2) & 7, number(0, 2) * 100 / 65536, number(4, 4) & 7, times[0], times[1])
 
 
+@dataclass(frozen=True)
+class Namespace:
+    """Of Identify Namespace: size in blocks, formatted LBA size, end-to-end protection."""
+
+    nsze: int
+    flbas: int
+    dps: int
+
+
 class Nvme:
     """The controller that leads to one namespace, which is the device under test."""
 
@@ -61,13 +70,10 @@ class Nvme:
 
     def __init__(self, device: BlockDevice) -> None:
         """Raises DeviceError when no controller leads to the device any more."""
-        controllers = identify.nvme_controllers(device)
-        # With several paths, one that answers; without a state, the kernel is too old to have several.
-        live = [folder for folder in controllers if read_text(folder / "state") in {None, "live"}]
-        if not controllers:
+        folder = identify.live_controller(device)
+        if folder is None:
             raise DeviceError(errno.ENODEV, f"{device.given}: no NVMe controller leads to it; is it still connected?")
         self.device = device
-        folder = (live or controllers)[0]
         self.node = Node(device, str(device.roots.dev / folder.name), folder / "dev")
         self.controller = self.node.path
         # Read once: were the namespace gone later, there would be none to name, and another one to hit.
@@ -80,9 +86,14 @@ class Nvme:
         """Identify Controller. Raises DeviceError."""
         return self._json("id-ctrl", self.controller)
 
-    def namespace(self) -> dict[str, Any]:
+    def capability(self, name: str) -> int:
+        """A field of Identify Controller. Raises DeviceError."""
+        return self._number(self.capabilities, name, "id-ctrl")
+
+    def namespace(self) -> Namespace:
         """Identify Namespace, read anew. Raises DeviceError."""
-        return self._json("id-ns", self.controller, f"--namespace-id={self.nsid}")
+        data = self._json("id-ns", self.controller, f"--namespace-id={self.nsid}")
+        return Namespace(*(self._number(data, field.name, "id-ns") for field in fields(Namespace)))
 
     def other_namespaces(self) -> list[int]:
         """Ids of the subsystem's other namespaces, attached here or not. Raises DeviceError."""
@@ -90,14 +101,17 @@ class Nvme:
         if self.nsid not in found:
             raise DeviceError(errno.EIO, f"{self._at}: nvme list-ns does not list this namespace; update nvme-cli")
         # Namespace management (OACS bit 3) comes with a list of those that are attached elsewhere or nowhere.
-        if int(self.capabilities["oacs"]) & 1 << 3:
+        if self.capability("oacs") & 1 << 3:
             found |= self._listed("--all")
         return sorted(found - {self.nsid})
 
     def _listed(self, *options: str) -> set[int]:
         data = self._json("list-ns", self.controller, *options)
         entries = data.get("nsid_list", data.get("namespaces", []))
-        return {int(entry["nsid"]) if isinstance(entry, dict) else int(entry) for entry in entries}
+        try:
+            return {int(entry["nsid"]) if isinstance(entry, dict) else int(entry) for entry in entries}
+        except (KeyError, TypeError, ValueError) as error:
+            raise DeviceError(errno.EIO, f"{self._at}: nvme list-ns is not understood; update nvme-cli") from error
 
     def feature(self, feature: int) -> int:
         """The current value. Raises DeviceError."""
@@ -107,15 +121,21 @@ class Nvme:
             raise DeviceError(errno.EIO, f"{self._at}: nvme get-feature says {output.complaint!r}")
         return int(found[1], 16)
 
-    def set_feature(self, feature: int, value: int) -> None:
-        """The current value only: never --save. Raises DeviceError."""
+    def set_feature(self, feature: int, value: int, keep: int | None = None) -> None:
+        """The current value only: never --save. `keep`: see tools.Command. Raises DeviceError."""
         arguments = (f"--feature-id={feature}", f"--value={value}")
-        tools.done(tools.run("nvme", "set-feature", self.node.checked(), *arguments), self._at)
+        tools.done(tools.run("nvme", "set-feature", self.node.checked(), *arguments, keep=keep), self._at)
 
     def sanitize_log(self) -> SanitizeLog:
         """Raises DeviceError, also when the drive has no such log."""
         output = tools.run("nvme", "sanitize-log", self.controller, "--raw-binary")
         return SanitizeLog.parse(tools.done(output, self._at).raw)
+
+    def _number(self, data: dict[str, Any], name: str, command: str) -> int:
+        try:
+            return int(data[name])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DeviceError(errno.EIO, f"{self._at}: nvme {command} has no {name}; update nvme-cli") from error
 
     def _json(self, command: str, *arguments: str) -> dict[str, Any]:
         output = tools.done(tools.run("nvme", command, *arguments, "--output-format=json"), self._at)

@@ -60,19 +60,22 @@ def open_rig(
     safety.check_consent(device, consent)  # No command goes to a drive before that.
     if seen is not None:
         safety.same_device(seen, identify.identity(device), identify.label(device))
-    _open_up(device)
+    readable = _open_up(device)
     needed = needed_bytes(needs)
-    cleared = safety.clear(device, target.text, consent, needed, consent_signatures=consent_signatures, seen=seen)
+    cleared = safety.clear(
+        device, target.text, consent, needed, consent_signatures=consent_signatures, seen=seen, touch=readable
+    )
     return BlockRig(cleared, needs, purge_method)
 
 
-def _open_up(device: BlockDevice) -> None:
+def _open_up(device: BlockDevice) -> bool:
     """What an earlier run has left in the drive that would make the checks fail: a command that goes on in it, or our
-    password, with which it answers no read since its power was cycled. Raises DeviceError."""
+    password, with which it answers no read since its power was cycled. Whether the drive can be read then: one whose
+    last sanitize failed can not, and takes nothing but a new one. Raises DeviceError."""
     tell = _Once(f"{device.given}: waiting for ")
     records.wait_for_command(device, tell)
     if records.password_left(device):
         with safety.claimed(device) as ours:
             if ours and (done := keeper.overdue(device, tell)):
                 print(f"flashgauge: {device.given}: left by an earlier run, put right now: {done}", file=sys.stderr)
-    purge.wait_for_earlier(device, tell)
+    return purge.wait_for_earlier(device, tell)

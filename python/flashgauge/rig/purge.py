@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from flashgauge._core import DeviceError, TargetError
 from flashgauge.disclosure import Disclosure, Kind
-from flashgauge.rig import identify, purge_ata, purge_nvme, purge_scsi, purge_verify, tools
+from flashgauge.rig import identify, purge_ata, purge_nvme, purge_scsi, purge_verify, tools, underway
 from flashgauge.rig.ata import Ata, is_ata
 from flashgauge.rig.base import Prepared, Tell
 from flashgauge.rig.identify import BlockDevice
@@ -27,6 +27,7 @@ from flashgauge.rig.nvme import Nvme
 from flashgauge.rig.purge_discard import Discard, disclosed, not_run
 from flashgauge.rig.purge_method import Method, Support, whole_drive
 from flashgauge.rig.scsi import Scsi, is_scsi
+from flashgauge.rig.underway import LeftUnderWay
 
 AUTO, NONE = "auto", "none"
 NOT_ASKED_FOR = "as asked for with --purge none"
@@ -90,20 +91,21 @@ def choose(device: BlockDevice, name: str = AUTO) -> Choice:
     return Choice(None, passed_over["discard"], passed_over=passed_over)
 
 
-def wait_for_earlier(device: BlockDevice, tell: Tell) -> None:
+def wait_for_earlier(device: BlockDevice, tell: Tell) -> bool:
     """Wait for the end of a purge that an earlier run, or somebody else, has left under way: until then the drive
-    cannot even be read. A drive that does not answer the question is left to the checks that follow.
+    cannot even be read. Whether it can be now: not when it says that its last sanitize failed. A drive that does not
+    answer the question is left to the checks that follow.
 
     Raises DeviceError when it takes too long.
     """
     if whole_drive(device) is not None or not needed_tools(device) or tools.missing(*needed_tools(device)):
-        return
-    method = next(method for method in METHODS if _may_concern(method, device))
+        return True
     try:
-        method.wait_for_earlier(device, tell)
+        return underway.wait_for_earlier(device, tell)
     except DeviceError as error:
         if error.errno == errno.ETIMEDOUT:
             raise
+        return True
 
 
 def needed_tools(device: BlockDevice) -> tuple[str, ...]:
@@ -132,13 +134,17 @@ def run(choice: Choice, device: BlockDevice, recheck: Callable[[], None], keeper
         return not_run(choice.reason)
     forecast_s = choice.support.forecast_s
     tell(method.name if forecast_s is None else f"{method.name}: about {forecast_s:.0f} s by the drive's own estimate")
-    takes_writes = method.wait_for_earlier(device, tell)
-    recheck()
-    # A drive whose last sanitize failed takes a new one only.
-    stamps = purge_verify.stamp(device) if takes_writes else None
-    recheck()
     try:
+        takes_writes = wait_for_earlier(device, tell)
+        recheck()
+        # A drive whose last sanitize failed takes a new one only.
+        stamps = purge_verify.stamp(device) if takes_writes else None
+        recheck()
         log = method.run(device, tell, keeper)
+    except LeftUnderWay:
+        # What else the run has changed cannot be put back before the drive's end either.
+        keeper.leave()
+        raise
     except DeviceError as error:
         if isinstance(method, Discard) and error.errno == errno.EOPNOTSUPP:
             return not_run("the device takes no discard")
@@ -146,11 +152,7 @@ def run(choice: Choice, device: BlockDevice, recheck: Callable[[], None], keeper
     _wait_for_return(device, recheck)
     _forget_partitions(device)
     tell(f"{method.name}: reading samples")
-    if stamps is not None:
-        evidence, unverified = purge_verify.check(device, stamps, method.name, scrambles=method.scrambles)
-    else:
-        unverified = "the drive took no writes before it, so that there were no samples to look for"
-        evidence = f"not verified: {unverified}"
+    evidence, unverified = purge_verify.check(device, stamps, method.name, scrambles=method.scrambles)
     state = "; ".join(filter(None, (method.what, evidence, log)))
     disclosures = [] if unverified is None else [_not_verified(method.name, unverified)]
     if isinstance(method, Discard):

@@ -16,19 +16,10 @@ from flashgauge.rig.ata import Ata, Security, is_ata
 from flashgauge.rig.base import Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
-from flashgauge.rig.purge_method import (
-    UNKNOWN_LIMIT_S,
-    LeftUnderWay,
-    Progress,
-    Support,
-    asked,
-    until_done,
-    wait_through,
-    whole_drive,
-)
+from flashgauge.rig.purge_method import Support, asked, wait_through, whole_drive
 from flashgauge.rig.records import PASSWORD
+from flashgauge.rig.underway import ATA_FAILED, ATA_FROZEN, UNKNOWN_LIMIT_S, LeftUnderWay, look_at_ata, until_done
 
-IDLE, FROZEN, UNDER_WAY, FAILED = 0, 1, 2, 3  # sanitize states
 LONGEST_GIVEN_S = {0xFF * 120.0, 0x7FFF * 120.0}  # stands for "longer than that"
 
 _THAW = "suspend the machine and wake it (systemctl suspend), or pull and plug the drive's power while the system runs"
@@ -56,38 +47,22 @@ class AtaSanitize:
         sanitize = drive.sanitize()
         if not sanitize.supported or not (sanitize.crypto if self.scrambles else sanitize.block_erase):
             return Support("the drive has no such sanitize command (IDENTIFY DEVICE word 59)")
-        if drive.sanitize_status().state == FROZEN:
+        if drive.sanitize_status().state == ATA_FROZEN:
             return Support("its sanitize commands are frozen until its power is cycled")
         return Support()
-
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return _wait_for_sanitize(Ata(device), tell)
 
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Ata(device)
         output = tools.run("hdparm", "--yes-i-know-what-i-am-doing", self.option, drive.node.checked())
         tools.done(output, f"{device.given}: {self.name} not started")
-        until_done(lambda: _look(drive), self.name, None, tell)
+        until_done(lambda: look_at_ata(drive), self.name, None, tell)
         status = drive.sanitize_status()
-        if status.state == FAILED or not status.completed:
+        if status.state == ATA_FAILED or not status.completed:
             raise DeviceError(
                 errno.EIO,
                 f"{device.given}: {self.name} failed ({status.text}); try it again, or another method with --purge",
             )
         return f"the drive's sanitize status: {status.text}"
-
-
-def _look(drive: Ata) -> Progress:
-    status = drive.sanitize_status()
-    return Progress(status.state != UNDER_WAY, status.percent)
-
-
-def _wait_for_sanitize(drive: Ata, tell: Tell) -> bool:
-    if not drive.sanitize().supported:
-        return True
-    if drive.sanitize_status().state == UNDER_WAY:
-        until_done(lambda: _look(drive), "a sanitize begun earlier", None, tell)
-    return drive.sanitize_status().state != FAILED
 
 
 @dataclass(frozen=True)
@@ -115,9 +90,6 @@ class AtaSecurityErase:
             return Support("its security count has expired: cycle its power")
         return Support(forecast_s=_estimate_s(security))
 
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return _wait_for_sanitize(Ata(device), tell)
-
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Ata(device)
         security = drive.security()
@@ -126,11 +98,10 @@ class AtaSecurityErase:
             raise DeviceError(errno.EACCES, f"{device.given}: {self.name}: {reason}")
         estimate_s = _estimate_s(security)
         limit_s = 4 * estimate_s + 600 if estimate_s is not None else UNKNOWN_LIMIT_S
-        keeper.note_password(True, limit_s)
+        keep = keeper.note_password(True, limit_s)
         try:
-            self._erase(drive, security, limit_s, tell)
+            self._erase(drive, security, limit_s, tell, keep)
         except LeftUnderWay:
-            keeper.leave()
             tell(f"{self.name}: left to the guardian, which clears the drive's password when the erase has ended")
             raise
         except BaseException:
@@ -140,13 +111,13 @@ class AtaSecurityErase:
         self._clear(device, keeper, limit_s)
         return None
 
-    def _erase(self, drive: Ata, security: Security, limit_s: float, tell: Tell) -> None:
+    def _erase(self, drive: Ata, security: Security, limit_s: float, tell: Tell, keep: int) -> None:
         given = drive.device.given
-        drive.set_password(PASSWORD)
+        drive.set_password(PASSWORD, keep)
         if not drive.security().enabled:
             raise DeviceError(errno.EIO, f"{given}: {self.name}: the drive takes no password; choose another --purge")
         option = "--security-erase-enhanced" if security.enhanced else "--security-erase"
-        command = tools.Command("hdparm", "--user-master", "u", option, PASSWORD, drive.node.checked())
+        command = tools.Command("hdparm", "--user-master", "u", option, PASSWORD, drive.node.checked(), keep=keep)
         estimate_s = _estimate_s(security)
         of = f" of about {estimate_s:.0f} s" if estimate_s is not None else ""
         # The drive takes no command before the erase ends, neither this one's end nor the password's.

@@ -60,9 +60,6 @@ class Discard:
         takes = number(device.disk / "queue/discard_max_bytes")
         return Support() if takes else Support("the device takes no discard")
 
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return True
-
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         with opened(device, os.O_WRONLY) as descriptor:
             for start in range(0, device.size_bytes, CHUNK_BYTES):

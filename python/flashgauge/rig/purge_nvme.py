@@ -18,18 +18,24 @@ from flashgauge.rig.base import Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
 from flashgauge.rig.nvme import Nvme, SanitizeLog
-from flashgauge.rig.purge_method import Progress, Support, asked, until_done, wait_through, whole_drive
+from flashgauge.rig.purge_method import Support, asked, wait_through, whole_drive
 from flashgauge.rig.records import command_lock
+from flashgauge.rig.underway import NVME_FAILED, look_at_nvme, until_done
 
 FORMAT_LIMIT_S = 4 * 3600.0  # flash is erased in minutes; a command that is given up resets the controller
 USER_DATA_ERASE, CRYPTOGRAPHIC_ERASE = 1, 2  # secure erase settings of Format NVM
 BLOCK_ERASE, CRYPTO_ERASE = 2, 4  # sanitize actions
-UNDER_WAY, FAILED = 2, 3  # sanitize status
-COMPLETED = {1, 4}
+COMPLETED = {1, 4}  # sanitize status
 
 
 def _others(namespaces: list[int]) -> str:
     return f"it would erase namespace{'s' * (len(namespaces) > 1)} {', '.join(map(str, namespaces))} too"
+
+
+def _refuse_others(now: Support, device: BlockDevice, name: str) -> None:
+    """A test may purge several times, hours apart: a namespace made since is not to be erased. Raises DeviceError."""
+    if now.reason is not None:
+        raise DeviceError(errno.EBUSY, f"{device.given}: {name} is not possible any more: {now.reason}")
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class NvmeFormat:
         return Support(reason) if reason else asked(lambda: self._supported(Nvme(device)), *Nvme.TOOLS)
 
     def _supported(self, drive: Nvme) -> Support:
-        oacs, fna = int(drive.capabilities["oacs"]), int(drive.capabilities["fna"])
+        oacs, fna = drive.capability("oacs"), drive.capability("fna")
         if not oacs & 1 << 1:
             return Support("the drive has no Format command (oacs)")
         if self.setting == CRYPTOGRAPHIC_ERASE and not fna & 1 << 2:
@@ -60,13 +66,11 @@ class NvmeFormat:
         others = drive.other_namespaces() if fna & 3 else []
         return Support(f"{_others(others)} (fna)") if others else Support()
 
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return _wait_for_sanitize(Nvme(device), tell)
-
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Nvme(device)
-        namespace = drive.namespace()
-        flbas, dps = int(namespace["flbas"]), int(namespace["dps"])
+        _refuse_others(self._supported(drive), device, self.name)
+        before = drive.namespace()
+        flbas, dps = before.flbas, before.dps
         arguments = (
             f"--namespace-id={drive.nsid}",
             # Bits 5 and 6 are the upper ones of the index, where a drive has more than 16 formats.
@@ -79,11 +83,11 @@ class NvmeFormat:
             "--force",  # consent was given; without it, nvme-cli waits ten seconds for second thoughts
         )
         with command_lock(device) as lock:
-            command = tools.Command("nvme", "format", drive.node.checked(), *arguments, lock=lock)
+            command = tools.Command("nvme", "format", drive.node.checked(), *arguments, keep=lock)
         output = wait_through(command, FORMAT_LIMIT_S, self.name, tell)
         tools.done(output, f"{device.given}: {self.name} failed")
         after = drive.namespace()
-        changes = [name for name in ("nsze", "flbas", "dps") if after[name] != namespace[name]]
+        changes = [name for name, value in vars(before).items() if getattr(after, name) != value]
         if changes:
             raise DeviceError(errno.EIO, f"{device.given}: {self.name} changed the namespace ({', '.join(changes)})")
         return None
@@ -109,7 +113,7 @@ class NvmeSanitize:
 
     def _supported(self, drive: Nvme) -> Support:
         bit = 1 << 0 if self.action == CRYPTO_ERASE else 1 << 1
-        if not int(drive.capabilities["sanicap"]) & bit:
+        if not drive.capability("sanicap") & bit:
             return Support("the drive has no such sanitize (sanicap)")
         others = drive.other_namespaces()
         return Support(_others(others)) if others else Support(forecast_s=self._forecast_s(drive.sanitize_log()))
@@ -117,16 +121,14 @@ class NvmeSanitize:
     def _forecast_s(self, log: SanitizeLog) -> float | None:
         return log.crypto_s if self.action == CRYPTO_ERASE else log.erase_s
 
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return _wait_for_sanitize(Nvme(device), tell)
-
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Nvme(device)
+        _refuse_others(self._supported(drive), device, self.name)
         arguments = (drive.node.checked(), f"--sanact={self.action}", "--ause")
         tools.done(tools.run("nvme", "sanitize", *arguments), f"{device.given}: {self.name} not started")
-        until_done(lambda: _look(drive), self.name, self._forecast_s(drive.sanitize_log()), tell)
+        until_done(lambda: look_at_nvme(drive), self.name, self._forecast_s(drive.sanitize_log()), tell)
         log = drive.sanitize_log()
-        if log.status == FAILED:
+        if log.status == NVME_FAILED:
             raise DeviceError(
                 errno.EIO,
                 f"{device.given}: {self.name} failed, by the drive's log, and it takes no I/O now; try it again, "
@@ -139,20 +141,6 @@ class NvmeSanitize:
                 f"(status {log.status}, action {log.action}); choose another method with --purge",
             )
         return "the drive's sanitize log: completed"
-
-
-def _look(drive: Nvme) -> Progress:
-    log = drive.sanitize_log()
-    return Progress(log.status != UNDER_WAY, log.percent)
-
-
-def _wait_for_sanitize(drive: Nvme, tell: Tell) -> bool:
-    """A drive without a sanitize command has none under way."""
-    if not int(drive.capabilities["sanicap"]) & 7:
-        return True
-    if drive.sanitize_log().status == UNDER_WAY:
-        until_done(lambda: _look(drive), "a sanitize begun earlier", drive.sanitize_log().erase_s, tell)
-    return drive.sanitize_log().status != FAILED
 
 
 METHODS = (

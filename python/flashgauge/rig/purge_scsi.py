@@ -14,13 +14,12 @@ from flashgauge.rig import identify, tools
 from flashgauge.rig.base import Tell
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.keeper import Keeper
-from flashgauge.rig.purge_method import Progress, Support, asked, until_done, whole_drive
-from flashgauge.rig.scsi import FORMAT_UNDER_WAY, MEDIUM_ERROR, SANITIZE_UNDER_WAY, Scsi, Sense, is_scsi
+from flashgauge.rig.purge_method import Support, asked, whole_drive
+from flashgauge.rig.scsi import MEDIUM_ERROR, Scsi, is_scsi
+from flashgauge.rig.underway import SCSI_FAILURES, wait_for_scsi
 
 FORMAT_UNIT, SANITIZE = 0x04, 0x48
 BLOCK_ERASE, CRYPTOGRAPHIC_ERASE = 2, 3  # service actions of SANITIZE
-# MEDIUM FORMAT CORRUPTED, FORMAT COMMAND FAILED, SANITIZE COMMAND FAILED: what a failure leaves behind.
-_FAILURES = {(0x31, 0): "medium format corrupted", (0x31, 1): "format failed", (0x31, 3): "sanitize failed"}
 
 
 def _supported(device: BlockDevice, opcode: int, action: int | None) -> Support:
@@ -39,31 +38,9 @@ def _supported(device: BlockDevice, opcode: int, action: int | None) -> Support:
     return asked(question, *Scsi.TOOLS)
 
 
-def _under_way(sense: Sense) -> bool:
-    return sense.code in {FORMAT_UNDER_WAY, SANITIZE_UNDER_WAY}
-
-
-def _wait(drive: Scsi, what: str, tell: Tell) -> Sense:
-    """The sense data when nothing is under way any more."""
-
-    def look() -> Progress:
-        sense = drive.sense()
-        return Progress(not _under_way(sense), sense.percent)
-
-    until_done(look, what, None, tell)
-    return drive.sense()
-
-
-def _wait_for_earlier(device: BlockDevice, tell: Tell) -> bool:
-    sense = drive_sense = Scsi(device).sense()
-    if _under_way(drive_sense):
-        sense = _wait(Scsi(device), "a format or sanitize begun earlier", tell)
-    return sense.code not in _FAILURES
-
-
 def _finish(drive: Scsi, name: str, tell: Tell) -> None:
-    sense = _wait(drive, name, tell)
-    failure = _FAILURES.get(sense.code)
+    sense = wait_for_scsi(drive, name, tell)
+    failure = SCSI_FAILURES.get(sense.code)
     if failure is not None or sense.key == MEDIUM_ERROR:
         raise DeviceError(
             errno.EIO,
@@ -87,9 +64,6 @@ class ScsiSanitize:
     def supported(self, device: BlockDevice) -> Support:
         return _supported(device, SANITIZE, self.action)
 
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return _wait_for_earlier(device, tell)
-
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Scsi(device)
         kind = "--crypto" if self.action == CRYPTOGRAPHIC_ERASE else "--block"
@@ -109,9 +83,6 @@ class ScsiFormat:
 
     def supported(self, device: BlockDevice) -> Support:
         return _supported(device, FORMAT_UNIT, None)
-
-    def wait_for_earlier(self, device: BlockDevice, tell: Tell) -> bool:
-        return _wait_for_earlier(device, tell)
 
     def run(self, device: BlockDevice, tell: Tell, keeper: Keeper) -> str | None:
         drive = Scsi(device)

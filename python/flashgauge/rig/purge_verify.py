@@ -92,17 +92,20 @@ def _complete(call: object, descriptor: int, buffer: mmap.mmap, offset: int, dev
         raise DeviceError(errno.EIO, f"{device.path}: {moved} of {len(buffer)} bytes at byte {offset}")
 
 
-def check(device: BlockDevice, stamps: Stamps, what: str, *, scrambles: bool) -> tuple[str, str | None]:
+def check(device: BlockDevice, stamps: Stamps | None, what: str, *, scrambles: bool) -> tuple[str, str | None]:
     """Read the samples again; returns what is there now, for the report, and why that verifies nothing, if so.
 
-    `scrambles`: places may be unreadable until they are written. Raises DeviceError when a stamp survived, or when a
+    `stamps`: None when the drive took no writes before; the places are read all the same. `scrambles`: places may be
+    unreadable until they are written. Raises DeviceError when a stamp survived, or when a
     place cannot be read that should be.
     """
     found: Counter[str] = Counter()
+    written = stamps.written if stamps is not None else dict.fromkeys(places(device), b"")
+    unit = max(STAMP_BYTES, device.logical_block_bytes)
     with opened(device, os.O_RDONLY | os.O_DIRECT) as descriptor:
-        for offset, contents in stamps.written.items():
-            found[_state(descriptor, offset, contents)] += 1
-    count = len(stamps.written)
+        for offset, contents in written.items():
+            found[_state(descriptor, offset, unit, contents)] += 1
+    count = len(written)
     if found["old data"]:
         raise DeviceError(
             errno.EIO,
@@ -120,12 +123,15 @@ def check(device: BlockDevice, stamps: Stamps, what: str, *, scrambles: bool) ->
         # A drive that cannot be read at all would look the same with all its data on it.
         why = f"none of {count} samples can be read"
         return f"not verified: {why}", why
+    if stamps is None:
+        why = f"the drive took no writes before it, so that there were no samples to look for; there are now {states}"
+        return f"not verified: {why}", why
     unread = f"; the others cannot be read until they are written: {found['unreadable']}" if read < count else ""
     return f"verified: the old data is gone from {read} of {count} samples ({states}){unread}", None
 
 
-def _state(descriptor: int, offset: int, contents: bytes) -> str:
-    with mmap.mmap(-1, len(contents)) as buffer:
+def _state(descriptor: int, offset: int, unit: int, contents: bytes) -> str:
+    with mmap.mmap(-1, unit) as buffer:
         try:
             moved = os.preadv(descriptor, [buffer], offset)
         except OSError as error:

@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
@@ -28,8 +28,10 @@ from flashgauge.rig.identify import BlockDevice, Roots, read_text
 from flashgauge.runfolder import sync_folder
 
 PASSWORD = "flashgauge"  # known and documented, so that a drive left locked can be opened by hand
+ROOTS_FOLDER = Path("/var/lib/flashgauge")
 FINISH_S = 180.0
 LOOK_S = 0.1
+LISTING_S = 0.05  # somebody who lists devices looks at a lock for some microseconds
 COMMAND_LIMIT_S = 24 * 3600.0
 
 Tell = Callable[[str], None]
@@ -42,7 +44,8 @@ def silent(_text: str) -> None:
 @dataclass(frozen=True)
 class Record:
     """How a drive was found. `write_cache`, `kernel_cache`: None when not changed. `password`: one may be set, for at
-    most `password_s` seconds of erasing. `subsystem`: of an NVMe drive, its name. `boot_id`: of the kernel, which
+    most `password_s` seconds of erasing. `subsystem`: of an NVMe drive, its name; `controller`: its controller's node,
+    which takes the drive's settings. `boot_id`: of the kernel, which
     `diskseq` counts in. `roots`: where the kernel's trees were."""
 
     path: str
@@ -57,6 +60,12 @@ class Record:
     roots: dict[str, str] = field(default_factory=dict)
     subsystem: str | None = None
     boot_id: str | None = None
+    controller: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to be put back."""
+        return self.write_cache is None and self.kernel_cache is None and not self.password
 
     @property
     def nameless(self) -> bool:
@@ -86,7 +95,7 @@ class Record:
         if self.write_cache is not None:
             value = int(self.write_cache)
             commands.append(
-                f"nvme set-feature {self.path} --feature-id=6 --value={value}"
+                f"nvme set-feature {self.controller or self.path} --feature-id=6 --value={value}"
                 if self.subsystem is not None
                 else f"hdparm -W{value} {self.path} (SATA), sdparm --set WCE={value} {self.path} (SAS)"
             )
@@ -107,11 +116,13 @@ def subsystem_of(device: BlockDevice) -> str | None:
 
 def state_folder() -> Path:
     """Where records are: /var/lib/flashgauge for root. FLASHGAUGE_STATE names another folder."""
+    # The guardian gets the path too, and works elsewhere.
     if named := os.environ.get("FLASHGAUGE_STATE"):
-        return Path(named)
+        return Path(named).absolute()
     if os.geteuid() == 0:
-        return Path("/var/lib/flashgauge")
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "flashgauge"
+        return ROOTS_FOLDER
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (home if home.is_absolute() else Path.home() / ".local/state") / "flashgauge"
 
 
 def _drive_name(device: BlockDevice) -> str:
@@ -222,6 +233,14 @@ def _try(descriptor: int, how: int) -> bool:
     return True
 
 
+def _claim(descriptor: int) -> bool:
+    """The lock for us alone; not refused because somebody is just looking whether it is held."""
+    if _try(descriptor, fcntl.LOCK_EX):
+        return True
+    time.sleep(LISTING_S)
+    return _try(descriptor, fcntl.LOCK_EX)
+
+
 def is_held(file: Path) -> bool:
     """Whether somebody has the lock. Raises OSError when that cannot be seen."""
     try:
@@ -233,6 +252,18 @@ def is_held(file: Path) -> bool:
 
 def _beside(device: BlockDevice, suffix: str) -> Path:
     return state_folder() / f"{_drive_name(device)}.{suffix}"
+
+
+def _held_beside(device: BlockDevice, suffix: str) -> bool:
+    """Whether somebody has the NVMe drive's lock: a run of this user, or of root."""
+    if subsystem_of(device) is None:
+        return False
+    file = _beside(device, suffix)
+    for one in {file, ROOTS_FOLDER / file.name}:
+        with suppress(OSError):  # what cannot be seen is not known
+            if is_held(one):
+                return True
+    return False
 
 
 @contextmanager
@@ -248,17 +279,14 @@ def command_lock(device: BlockDevice) -> Iterator[int]:
     except OSError as error:
         raise DeviceError(error.errno, f"{file}: {error.strerror}; FLASHGAUGE_STATE names another folder") from error
     with lock:
-        if not _try(lock.fileno(), fcntl.LOCK_EX):
+        if not _claim(lock.fileno()):
             raise DeviceError(errno.EBUSY, f"{device.given}: a command of an earlier run is under way; wait for it")
         yield lock.fileno()
 
 
 def command_under_way(device: BlockDevice) -> bool:
     """Whether an NVMe format that an earlier run began goes on in the drive; others, the drive itself tells of."""
-    try:
-        return subsystem_of(device) is not None and is_held(_beside(device, "command"))
-    except OSError:
-        return False
+    return _held_beside(device, "command")
 
 
 def wait_for_command(device: BlockDevice, tell: Tell = silent, limit_s: float = COMMAND_LIMIT_S) -> None:
@@ -288,7 +316,7 @@ class RunLock:
             self._file = file.open("w")
         except OSError:
             return
-        if not _try(self._file.fileno(), fcntl.LOCK_EX):
+        if not _claim(self._file.fileno()):
             self.release()
             raise TargetError(
                 f"{device.given}: refused: another run is under way on this drive, whose namespaces share a controller "
@@ -304,15 +332,13 @@ class RunLock:
 
 def run_under_way(device: BlockDevice) -> bool:
     """Whether a run has the NVMe drive, by whatever namespace."""
-    try:
-        return subsystem_of(device) is not None and is_held(_beside(device, "run"))
-    except OSError:
-        return False
+    return _held_beside(device, "run")
 
 
 def new_record(device: BlockDevice) -> Record:
     """Of the drive as it is attached now, with nothing changed."""
     identity = identify.identity(device)
+    controller = identify.live_controller(device)
     return Record(
         device.path,
         identity.serial,
@@ -321,6 +347,7 @@ def new_record(device: BlockDevice) -> Record:
         roots={name: str(path) for name, path in vars(device.roots).items()},
         subsystem=subsystem_of(device),
         boot_id=boot_id(device.roots),
+        controller=None if controller is None else str(device.roots.dev / controller.name),
     )
 
 

@@ -86,13 +86,15 @@ def clear(
     *,
     consent_signatures: bool = False,
     seen: Identity | None = None,
+    touch: bool = True,
 ) -> Cleared:
-    """All checks, in order: uses, consent, size. `seen`: what the device was when the operator consented.
+    """All checks, in order: uses, consent, size. `seen`: what the device was when the operator consented. `touch`: as
+    of `gather`.
 
     Raises TargetError; DeviceError when the device changed meanwhile.
     """
     before = seen if seen is not None else identify.identity(device)
-    facts = gather(device, read_uses(device.roots))
+    facts = gather(device, read_uses(device.roots), touch=touch)
     refuse(facts, consent_signatures)
     check_consent(device, consent)
     if before.size_bytes < needed_bytes:

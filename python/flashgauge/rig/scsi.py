@@ -77,8 +77,8 @@ class Scsi:
         page = self._caching_page()
         return bool(page[2] & WCE) if page else None
 
-    def set_write_cache(self, enabled: bool) -> None:
-        """The current values only: never --save. Raises DeviceError."""
+    def set_write_cache(self, enabled: bool, keep: int | None = None) -> None:
+        """The current values only: never --save. `keep`: see tools.Command. Raises DeviceError."""
         page = self._caching_page()
         if not page:
             raise DeviceError(errno.EIO, f"{self.device.given}: no caching mode page")
@@ -86,14 +86,16 @@ class Scsi:
         page[0] &= 0x3F
         page[2] = page[2] | WCE if enabled else page[2] & ~WCE
         contents = ",".join(f"{byte:x}" for byte in page)
-        output = self._run("sg_wr_mode", f"--page={CACHING_PAGE:x}", f"--contents={contents}", self.node.checked())
+        output = self._run(
+            "sg_wr_mode", f"--page={CACHING_PAGE:x}", f"--contents={contents}", self.node.checked(), keep=keep
+        )
         tools.done(output, self.device.given)
 
-    def _run(self, tool: str, *arguments: str) -> tools.Output:
+    def _run(self, tool: str, *arguments: str, keep: int | None = None) -> tools.Output:
         """A drive reports each change of its state once, to the next command whatever that is, which then is sent
         again."""
         for _ in range(UNIT_ATTENTIONS):
-            output = tools.run(tool, *arguments)
+            output = tools.run(tool, *arguments, keep=keep)
             if output.code != _UNIT_ATTENTION:
                 break
         return output

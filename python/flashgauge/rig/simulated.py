@@ -55,7 +55,7 @@ def _value(text: str) -> Any:
 _FAULTS = {
     "fault_read_error_rate": ("fault_read_errors_max",),
     "fault_program_error_rate": ("fault_bad_blocks_max",),
-    "fault_spike_rate": ("fault_spike_ms",),
+    "fault_spike_rate": ("fault_spike_ms", "fault_spikes_max"),
     "fault_dropout_after_ios": (),
     "fault_dropout_after_s": (),
     "fault_power_loss_after_s": ("power_on_ms",),
@@ -74,6 +74,10 @@ class SimulatedRig:
     def __init__(self, target: Target, needs: SessionNeeds, purge_method: str = purge.AUTO) -> None:
         """Raises TargetError for an unknown preset or parameter, or a purge method of real drives."""
         purge.check_without_drive(purge_method, target.text, (purge.AUTO,))
+        if needs.verifiable:
+            raise TargetError(
+                f"{target.text}: a simulated drive holds no data to read back; name a block device or file"
+            )
         self._purge_method = purge_method
         changes = json.dumps(overrides(target))
         self.session = Session.simulated(target.path, changes, needs.seed, needs.max_threads, needs.max_queue_depth)
@@ -134,6 +138,9 @@ class SimulatedRig:
         self.session.set_write_cache(enabled)
         state = "enabled" if enabled else "disabled"
         return Prepared(f"{state} (buffer protected against power loss)" if self._plp else state)
+
+    def after_run(self) -> tuple[Disclosure, ...]:
+        return ()
 
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return ()  # nothing of the host is in virtual time

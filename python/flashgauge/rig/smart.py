@@ -17,7 +17,7 @@ from typing import Any
 
 from flashgauge._core import DeviceError
 from flashgauge.health import RELIABILITY_DEGRADED, Health
-from flashgauge.rig import identify, tools
+from flashgauge.rig import identify, records, tools
 from flashgauge.rig.ata import is_ata
 from flashgauge.rig.identify import BlockDevice
 from flashgauge.rig.nvme import Nvme
@@ -27,8 +27,8 @@ READ_S = 10.0
 _DATA_UNIT_BYTES = 512_000
 _ZERO_C_IN_K = 273.15
 _NOT_READ = 3  # bits of smartctl's exit status: wrong arguments, device not opened
-_ATA_LOGS = ("--attributes", "--health", "--log=devstat")
-_SCSI_LOGS = ("--attributes", "--health", "--log=error", "--log=ssd")
+# Device statistics are an ATA drive's, error counters and endurance a SCSI drive's; smartctl asks for what there is.
+_LOGS = ("--attributes", "--health", "--log=devstat", "--log=error", "--log=ssd")
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,8 @@ def health_source(device: BlockDevice) -> HealthSource | str:
         return "no drive's health log is behind it"
     if identify.nvme_controllers(device):
         tool, read = "nvme", lambda: read_nvme(Nvme(device))
-    elif is_ata(device):
-        tool, read = "smartctl", lambda: read_ata(device)
-    elif is_scsi(device):
-        tool, read = "smartctl", lambda: read_scsi(device)
+    elif is_ata(device) or is_scsi(device):
+        tool, read = "smartctl", lambda: read_smartctl(device)
     else:
         return "neither an NVMe nor an ATA nor a SCSI drive"
     return tools.missing(tool) or HealthSource(read, tool)
@@ -62,8 +60,11 @@ def tool_versions(device: BlockDevice) -> dict[str, str]:
 
 
 def read_nvme(drive: Nvme) -> Health:
-    """Raises DeviceError."""
+    """Raises DeviceError; with a format under way before anything is asked: it might not be answered in time, and the
+    kernel would reset the controller in the middle of it."""
     where = f"{drive.device.given} ({drive.controller})"
+    if records.command_under_way(drive.device):
+        raise DeviceError(errno.EBUSY, f"{where}: a format is under way, and nothing is asked of the drive meanwhile")
     output = tools.run("nvme", "smart-log", drive.controller, "--output-format=json", limit_s=READ_S)
     return _understood(nvme_health, _object(tools.done(output, where), where, "nvme smart-log"), where)
 
@@ -107,14 +108,15 @@ def nvme_health(log: dict[str, Any]) -> Health:
     )
 
 
-def read_ata(device: BlockDevice) -> Health:
-    """Raises DeviceError."""
-    return _understood(ata_health, _smartctl(device, *_ATA_LOGS), device.given)
+def read_smartctl(device: BlockDevice) -> Health:
+    """An ATA or a SCSI drive; which of them, smartctl knows: behind a USB bridge, an ATA drive looks like a SCSI one to
+    the kernel. Raises DeviceError."""
 
+    def parse(log: dict[str, Any]) -> Health:
+        protocol = log.get("device", {}).get("protocol", "ATA" if is_ata(device) else "SCSI")
+        return (ata_health if protocol == "ATA" else scsi_health)(log)
 
-def read_scsi(device: BlockDevice) -> Health:
-    """Raises DeviceError."""
-    return _understood(scsi_health, _smartctl(device, *_SCSI_LOGS), device.given)
+    return _understood(parse, _smartctl(device), device.given)
 
 
 def ata_health(log: dict[str, Any]) -> Health:
@@ -171,9 +173,9 @@ def scsi_health(log: dict[str, Any]) -> Health:
     )
 
 
-def _smartctl(device: BlockDevice, *logs: str) -> dict[str, Any]:
+def _smartctl(device: BlockDevice) -> dict[str, Any]:
     path = str(device.roots.dev / device.disk.name)
-    output = tools.run("smartctl", "--json", "--info", *logs, path, limit_s=READ_S)
+    output = tools.run("smartctl", "--json", "--info", *_LOGS, path, limit_s=READ_S)
     data = _object(output, device.given, "smartctl")
     if output.code < 0 or output.code & _NOT_READ:
         said = [str(message["string"]) for message in data.get("smartctl", {}).get("messages", ())]

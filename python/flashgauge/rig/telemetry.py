@@ -6,8 +6,8 @@ holds. A sample takes 0.1 ms of one CPU on a machine with two, and 0.4 ms with 3
 
 A drive's temperature and its health log are commands to the drive (the kernel's hwmon of NVMe and of SATA drives sends
 one for each reading). They are sent between two windows, while bridge I/Os keep the drive loaded, so that no result
-has them in it: the temperature after each step, the log at most once a minute. In a step that is longer than two
-minutes, which is pre-conditioning, the temperature is read every two minutes. None is sent where the device idles or
+has them in it: the temperature after each step, the log at most once a minute. In pre-conditioning that
+is longer than two minutes, the temperature is read every two minutes. None is sent where the device idles or
 drains between steps. Limits: a step that drains has no temperature; interrupts are known of NVMe drives only, which
 have their own.
 """
@@ -133,6 +133,7 @@ class HostTelemetry:
         self._health: Health | None = None
         self._health_then: Health | None = None
         self._asked_s = self._health_s = -inf
+        self._then_s: float | None = None
         # Held while the drive is asked within a step, and while that is forbidden or allowed.
         self._asking = threading.Lock()
         self._quiet = False
@@ -188,7 +189,7 @@ class HostTelemetry:
             self._health_then = self._drive_health.read()
         except DeviceError as error:
             return HealthReading(None, error.strerror or str(error))
-        self._health_s = time.monotonic()
+        self._then_s = self._health_s = time.monotonic()
         return HealthReading(self._health_then)
 
     def close(self) -> None:
@@ -202,14 +203,17 @@ class HostTelemetry:
         after, self._after_c = self._after_c, None
         read = [*within, *([after] if after is not None else [])]
         then, now, self._health = self._health_then, self._health, None
+        span_s = None
         if now is not None:
-            self._health_then = now
+            span_s = self._health_s - self._then_s if self._then_s is not None else None
+            self._health_then, self._then_s = now, self._health_s
         return HostUsage(
             temperature_c=after if after is not None else (within[-1] if within else None),
             temperature_max_c=max(read) if len(read) > 1 else None,
             throttled_s=health.new(then, now, "throttled_s"),
             throttle_transitions=health.new(then, now, "throttle_transitions"),
             media_errors=health.new(then, now, "media_errors"),
+            health_span_s=span_s,
         )
 
     def _run(self) -> None:

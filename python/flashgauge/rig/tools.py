@@ -85,9 +85,9 @@ def version(tool: str) -> str | None:
 class Command:
     """A program under way. It goes on when its run ends: a drive does not stop either."""
 
-    def __init__(self, tool: str, *arguments: str, lock: int | None = None) -> None:
-        """`lock`: a descriptor whose lock the program keeps to its end. Raises DeviceError when the program is missing
-        or cannot be started."""
+    def __init__(self, tool: str, *arguments: str, keep: int | None = None) -> None:
+        """`keep`: a descriptor that the program keeps open to its end: whoever waits for that sees when it has ended.
+        Raises DeviceError when the program is missing or cannot be started."""
         self._name = tool
         path = find(tool)
         if path is None:
@@ -103,7 +103,7 @@ class Command:
                 stderr=self._err,
                 env={**os.environ, "LC_ALL": "C"},
                 start_new_session=True,
-                pass_fds=() if lock is None else (lock,),
+                pass_fds=() if keep is None else (keep,),
             )
         except OSError as error:
             raise DeviceError(error.errno, f"{tool} cannot be run: {error.strerror}") from error
@@ -145,9 +145,10 @@ class Command:
         return Output(self._process.returncode, texts[0], texts[1].decode(errors="replace"))
 
 
-def run(tool: str, *arguments: str, limit_s: float = QUERY_S) -> Output:
-    """Run a program to its end. Raises DeviceError when it is missing or takes longer than `limit_s`."""
-    command = Command(tool, *arguments)
+def run(tool: str, *arguments: str, limit_s: float = QUERY_S, keep: int | None = None) -> Output:
+    """Run a program to its end. `keep`: as of `Command`. Raises DeviceError when it is missing or takes longer than
+    `limit_s`."""
+    command = Command(tool, *arguments, keep=keep)
     try:
         return command.wait(limit_s)
     except BaseException:

@@ -26,8 +26,9 @@ from flashgauge.rig.scsi import Scsi, is_scsi
 
 NONE = "none: the drive has no volatile write cache (one protected against power loss does not count as volatile)"
 
-# Told what is about to change: the cache as the drive has it, and as the kernel sees it.
-Note = Callable[[bool, str | None], None]
+# Told what is about to change: the cache as the drive has it, and as the kernel sees it. Returns what the changing
+# command has to keep open (see Keeper).
+Note = Callable[[bool, str | None], int]
 
 
 class Cache(Protocol):
@@ -36,8 +37,8 @@ class Cache(Protocol):
     def read(self) -> bool | None:
         """Whether it is on; None when there is none."""
 
-    def set(self, enabled: bool) -> None:
-        """Its current value, not the saved one. May succeed without effect: read it back."""
+    def set(self, enabled: bool, keep: int | None = None) -> None:
+        """Its current value, not the saved one. May succeed without effect: read it back. `keep`: see tools.Command."""
 
 
 class NvmeCache:
@@ -45,11 +46,11 @@ class NvmeCache:
         self._drive = Nvme(device)
 
     def read(self) -> bool | None:
-        present = int(self._drive.capabilities["vwc"]) & 1
+        present = self._drive.capability("vwc") & 1
         return bool(self._drive.feature(VOLATILE_WRITE_CACHE) & 1) if present else None
 
-    def set(self, enabled: bool) -> None:
-        self._drive.set_feature(VOLATILE_WRITE_CACHE, int(enabled))
+    def set(self, enabled: bool, keep: int | None = None) -> None:
+        self._drive.set_feature(VOLATILE_WRITE_CACHE, int(enabled), keep)
 
 
 class AtaCache:
@@ -59,8 +60,8 @@ class AtaCache:
     def read(self) -> bool | None:
         return self._drive.write_cache()
 
-    def set(self, enabled: bool) -> None:
-        self._drive.set_write_cache(enabled)
+    def set(self, enabled: bool, keep: int | None = None) -> None:
+        self._drive.set_write_cache(enabled, keep)
 
 
 class ScsiCache:
@@ -70,8 +71,8 @@ class ScsiCache:
     def read(self) -> bool | None:
         return self._drive.write_cache()
 
-    def set(self, enabled: bool) -> None:
-        self._drive.set_write_cache(enabled)
+    def set(self, enabled: bool, keep: int | None = None) -> None:
+        self._drive.set_write_cache(enabled, keep)
 
 
 def needed_tools(device: BlockDevice) -> tuple[str, ...]:
@@ -127,7 +128,7 @@ def set_cache(device: BlockDevice, asked: bool, note: Note) -> Prepared:
     Never fails for want of a drive that obeys: what is not as asked is disclosed. Raises what `note` raises.
     """
     view = kernel_view(device)
-    changed = False
+    changed, keep = False, None
     try:
         cache = cache_of(device)
         missing = tools.missing(*needed_tools(device))
@@ -139,10 +140,10 @@ def set_cache(device: BlockDevice, asked: bool, note: Note) -> Prepared:
             return Prepared(NONE, () if met else (_differs(NONE, asked, "state in the report that there is none"),))
         wanted_view = "write back" if asked else "write through"
         if before != asked or view not in {None, wanted_view}:
-            note(before, view)
+            keep = note(before, view)
         if before != asked:
             changed = True
-            cache.set(asked)
+            cache.set(asked, keep)
         now = cache.read()
     except DeviceError as error:
         text = "not known: set, but not read back" if changed else f"{by_kernel(view, asked).state}, and not set"
@@ -154,6 +155,21 @@ def set_cache(device: BlockDevice, asked: bool, note: Note) -> Prepared:
     if kernel_view(device) not in {None, wanted_view}:
         set_kernel_view(device, wanted_view)
     return Prepared(_text(asked, before, kernel_view(device), wanted_view))
+
+
+def look_again(device: BlockDevice, asked: bool) -> tuple[Disclosure, ...]:
+    """After a run, of a cache that was as asked: a drive that was reset or lost its power has its saved setting again.
+    No cache, and one that cannot be asked, is none of it."""
+    try:
+        cache = cache_of(device)
+        now = cache.read() if cache is not None and tools.missing(*needed_tools(device)) is None else None
+    except DeviceError as error:
+        text = f"not known at the end of the run ({error.strerror or error})"
+        return (_differs(text, asked, "see the kernel log for resets of the drive"),)
+    if now is None or now == asked:
+        return ()
+    text = f"{_word(now)} at the end of the run: the drive was reset, or lost its power, and took its saved setting"
+    return (_differs(text, asked, "see the kernel log for resets of the drive; run again"),)
 
 
 def _word(enabled: bool) -> str:

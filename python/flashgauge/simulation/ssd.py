@@ -18,8 +18,9 @@ LARGE_BLOCK_BYTES = 1 << 20
 
 def effective_alpha(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> float:
     """Units in use, valid or stale / logical units: all superblocks but the reserve and one, which is half of each of
-    the two open ones, and with one open one the victim under way."""
-    superblocks = geometry["superblocks"] - parameters["gc_reserve_superblocks"] - 1
+    the two open ones, and with one open one the victim under way. Each of two pools has a reserve of its own."""
+    pools = 2 if geometry["hot_superblocks"] else 1
+    superblocks = geometry["superblocks"] - pools * (parameters["gc_reserve_superblocks"] + 1)
     return float(superblocks * geometry["units_per_superblock"] / geometry["units"])
 
 
@@ -250,8 +251,9 @@ def _link_limits(parameters: Mapping[str, Any]) -> list[Limit]:
 
 
 def _controller_limits(parameters: Mapping[str, Any], geometry: Mapping[str, Any]) -> list[Limit]:
-    """Of its data path; none where it is no limit."""
-    if not parameters["controller_mb_per_s"]:
+    """Of its data path, by its rate or the time it takes for each command; none where neither is a limit."""
+    overheads = parameters["controller_read_overhead_us"], parameters["controller_write_overhead_us"]
+    if not (parameters["controller_mb_per_s"] or any(overheads)):
         return []
     factor, _ = write_amplification(parameters, geometry)
     read = per_second(controller_read_us(parameters, UNIT_BYTES))

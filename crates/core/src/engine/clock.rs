@@ -1,9 +1,9 @@
 //! The clock of real devices, and how long they may wait.
 //!
 //! `Instant` is CLOCK_MONOTONIC on Linux. Times count from the process's first look at the clock, so all
-//! threads share one zero; they mean nothing to another process. The engine looks at it some three times for all
-//! that completed together: reading the CPU's own counter instead would save less than the scatter of a
-//! measurement (docs/engine.md), and would have to be checked against this clock.
+//! threads share one zero; they mean nothing to another process. The engine looks at it once for all that completed
+//! together: reading the CPU's own counter instead would save little (docs/engine.md), and would have to be checked
+//! against this clock.
 
 use std::sync::LazyLock;
 use std::thread;
@@ -33,6 +33,13 @@ pub(super) fn patience(until: Nanos) -> Duration {
         return LONGEST_WAIT;
     }
     Duration::from_nanos(until.since(monotonic())).saturating_sub(SPIN).min(LONGEST_WAIT)
+}
+
+/// The same, soon after `recently`, for which the clock need not be asked when there is ample time.
+#[inline]
+pub(super) fn patience_since(recently: Nanos, until: Nanos) -> Duration {
+    let ample = 2 * LONGEST_WAIT.as_nanos() as u64;
+    if until.since(recently) > ample { LONGEST_WAIT } else { patience(until) }
 }
 
 /// Whether what is left until then is too short to sleep.

@@ -1,13 +1,18 @@
 //! Issues the I/O, gaplessly, and records every completion.
 
 mod clock;
+mod datacost;
 mod device;
+pub mod faulty;
+pub mod iolog;
 mod null;
 mod progress;
 mod protocol;
 mod result;
 mod session;
+pub mod stamp;
 mod uring;
+pub mod verify;
 mod worker;
 
 pub use clock::monotonic;

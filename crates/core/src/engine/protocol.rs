@@ -4,10 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::device::{Conditions, Control};
+use super::iolog::LogEnd;
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 use crate::workload::{Stimulus, Stop};
+
+/// What a worker is for: its lanes, and the random streams they draw from.
+pub struct WorkerSetup {
+    pub first_thread: u32,
+    pub lanes: u32,
+    pub max_queue_depth: u32,
+    pub seed: u64,
+    pub range: Bytes,
+    pub virtual_time: bool,
+}
 
 /// A step as all workers see it.
 #[derive(Debug)]
@@ -28,6 +39,8 @@ pub enum Command {
     Idle(u64),
     /// Drain, then change the device's state.
     Control(Control),
+    /// Log every I/O from now on.
+    Log(LogEnd),
     /// Prepare for steps to come.
     GetReady,
     Close,

@@ -1,5 +1,8 @@
 //! A session: live workers on one device under test, and the steps that run on them back to back.
 
+mod logged;
+mod verified;
+
 use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,10 +13,11 @@ use std::time::{Duration, Instant};
 use super::clock::monotonic;
 use super::device::{Control, Device};
 use super::null::NullDevice;
-use super::protocol::{Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
+use super::protocol::{Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
 use super::result::{StepResult, merge};
 use super::uring::{NopDevice, Target, UringDevice, wake_on_time};
-use super::worker::{Worker, WorkerSetup};
+use super::verify::Ledger;
+use super::worker::Worker;
 use crate::error::{Error, StimulusError};
 use crate::recorder::Recorder;
 use crate::simdisk::SimDisk;
@@ -48,6 +52,8 @@ pub struct Session {
     workers: Vec<Handle>,
     shared: Arc<Shared>,
     target: Option<Arc<Target>>,
+    /// What was written, of a session whose writes are verified.
+    ledger: Option<Arc<Ledger>>,
     limits: Limits,
     range: Bytes,
     seed: u64,
@@ -136,6 +142,7 @@ impl Session {
             workers: vec![],
             shared: Arc::default(),
             target,
+            ledger: None,
             limits,
             range,
             seed,

@@ -31,7 +31,7 @@ use io_uring::{opcode, squeue};
 use memmap2::MmapMut;
 
 pub use self::nop::NopDevice;
-use self::pattern::WriteData;
+pub(super) use self::pattern::{WriteData, arena};
 use self::ring::Ring;
 pub use self::target::Target;
 use super::clock::{monotonic, rest};
@@ -152,6 +152,12 @@ impl UringDevice {
     pub fn one_of(mut self, threads: u32) -> Self {
         let block = self.max_block.0.next_multiple_of(PAGE) as usize;
         self.ahead = (AHEAD / threads as usize / block).min(self.registered.len() - self.read_buffers);
+        self
+    }
+
+    /// From now on what it writes can be verified (`super::verify`).
+    pub fn verifiable(mut self) -> Self {
+        self.writes.make_verifiable();
         self
     }
 

@@ -18,8 +18,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
 use super::device::{Completion, Device};
+use super::iolog::{LogEnd, Row};
 use super::progress::{Current, Lane, Slot};
-use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport};
+use super::protocol::{Before, Command, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
 use crate::error::Error;
 use crate::recorder::{ErrorTally, Recorder};
 use crate::units::{Bytes, Nanos};
@@ -28,15 +29,6 @@ use crate::workload::{Arrivals, Operation, RequestStream, Stop};
 /// A hand-over that takes longer stops issuing until it is over: a device that serves the new step's I/Os first
 /// might otherwise never return the old ones.
 const HANDOVER_LIMIT_NS: u64 = 5_000_000_000;
-
-pub struct WorkerSetup {
-    pub first_thread: u32,
-    pub lanes: u32,
-    pub max_queue_depth: u32,
-    pub seed: u64,
-    pub range: Bytes,
-    pub virtual_time: bool,
-}
 
 pub struct Worker<D> {
     device: D,
@@ -56,6 +48,7 @@ pub struct Worker<D> {
     /// Failures of I/Os that no step counts; the next report carries them, so that none is lost.
     bridge_errors: Vec<ErrorTally>,
     done: Vec<Completion>,
+    log: Option<LogEnd>,
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
     commands: Receiver<Command>,
@@ -102,6 +95,7 @@ impl<D: Device> Worker<D> {
             written_bytes: 0,
             bridge_errors: vec![],
             done: Vec::new(),
+            log: None,
             shared,
             mailbox,
             commands,
@@ -116,6 +110,11 @@ impl<D: Device> Worker<D> {
                 Command::Step(plan, recorder) => self.begin(plan, recorder),
                 Command::Idle(ns) => self.idle(ns).map(|()| self.reply(Reply::Done(Ok(())))),
                 Command::Control(control) => self.control(control),
+                Command::Log(end) => {
+                    self.log = Some(end);
+                    self.reply(Reply::Done(Ok(())));
+                    Ok(())
+                }
                 Command::GetReady => {
                     self.may_get_ready = true;
                     Ok(())
@@ -149,13 +148,18 @@ impl<D: Device> Worker<D> {
 
     /// Issue and record until there is a command to look at, or nothing more to do.
     fn work(&mut self) -> Result<(), Error> {
+        let mut recently = None;
         while self.mailbox.pending.load(Ordering::Acquire) == 0 {
             let rests = self.current.as_ref().is_none_or(|current| current.reported && self.setup.virtual_time);
             if rests || (self.outstanding == 0 && (!self.open_loop || self.nothing_to_come())) {
                 return Ok(());
             }
             let ends = self.current.as_ref().map_or(Nanos::MAX, |current| current.window_end);
-            let now = self.device.now();
+            // What completed just now tells the time, unless it must be known exactly.
+            let now = match recently {
+                Some(now) if !self.open_loop => now,
+                _ => self.device.now(),
+            };
             let until = if now >= ends { Nanos::MAX } else { ends };
             let until = if self.open_loop { until.min(self.next_due(now)) } else { until };
             // Before the window opens, and after it has closed, each completion may change what is issued next.
@@ -165,6 +169,7 @@ impl<D: Device> Worker<D> {
                 }
                 _ => self.device.wait(until, &mut self.done)?,
             }
+            recently = self.done.last().map(|completion| completion.at);
             self.take_completions(true)?;
             if self.open_loop {
                 self.issue_due()?;
@@ -312,6 +317,9 @@ impl<D: Device> Worker<D> {
             self.bridge_ios += 1;
         }
         self.outstanding += 1;
+        if let Some(log) = &mut self.log {
+            log.submitted(slot, now);
+        }
         entry.busy = true;
         entry.step = counted.then_some(current.plan.number);
         entry.operation = request.operation;
@@ -328,6 +336,9 @@ impl<D: Device> Worker<D> {
             slot.busy = false;
             self.outstanding -= 1;
             self.last_completion = Some(completion.at);
+            if let Some(log) = &mut self.log {
+                log.completed(completion.slot, Row::of(slot, self.setup.first_thread, &completion));
+            }
             if slot.operation == Operation::Write && completion.result.is_ok() {
                 self.written_bytes += slot.bytes.0;
             }
@@ -422,5 +433,6 @@ impl<D: Device> Worker<D> {
             conditions: self.device.conditions(),
         };
         self.reply(Reply::Step(Box::new(report)));
+        self.log.iter_mut().for_each(LogEnd::flush);
     }
 }

@@ -59,7 +59,7 @@ impl SimDisk {
     /// A disk with its cache enabled and its heads at the outermost track.
     pub fn new(parameters: DiskParameters, max_slots: u32) -> Self {
         let nothing = Request { operation: Operation::Read, lba: Lba(0), bytes: Bytes(512) };
-        let age_limit_ns = (parameters.queue_age_limit_ms * 1e6) as u64;
+        let age_limit_ns = (parameters.queue_age_limit_ms * 1e6).round() as u64;
         Self {
             mechanics: Mechanics::new(&parameters),
             now: 0,
@@ -100,7 +100,8 @@ impl SimDisk {
     fn admit(&mut self, slot: u32) {
         self.active += 1;
         let Request { operation, bytes, .. } = self.commands[slot as usize];
-        self.controller_free = self.now.max(self.controller_free) + (self.parameters.controller_us * 1e3) as u64;
+        self.controller_free =
+            self.now.max(self.controller_free) + (self.parameters.controller_us * 1e3).round() as u64;
         let mut ready = self.controller_free;
         if operation == Operation::Write {
             ready = self.link_free[1].max(ready) + self.link_ns(bytes.0);

@@ -56,6 +56,13 @@ impl SimDrive {
     fn buffer_units(&mut self, slot: u32) {
         let waits = self.waits_for_flash();
         let command = &mut self.commands[slot as usize];
+        if command.units == 1 && !command.partial_first && !waits && !self.extras.watches {
+            // As below, where all that is about more units, or waiting, comes to nothing.
+            let unit = command.first_unit;
+            command.left = 0;
+            self.buffer_free -= 1;
+            return self.write_units(unit, 1);
+        }
         let index = command.units - command.left as u32;
         let unit = command.first_unit + u64::from(index);
         let partial = (index == 0 && command.partial_first) || (command.left == 1 && command.partial_last);
@@ -80,17 +87,24 @@ impl SimDrive {
         if self.extras.watches {
             self.watch_write(slot, unit, count, partial);
         }
+        self.write_units(unit, count);
+    }
+
+    #[inline]
+    fn write_units(&mut self, unit: u64, count: u32) {
         self.ftl.write(unit, count, &mut self.work);
         if !self.work.is_empty() {
             self.start_work();
         }
     }
 
-    /// The unit will be written in part: what it holds must be read.
+    /// The unit will be written in part: what it holds must be read, unless it is still in the buffer.
     #[inline(never)]
     fn modify(&mut self, unit: u64) {
         self.ftl.settle();
-        if let Some((page, _, mode)) = self.ftl.place_of(unit) {
+        if let Some((page, _, mode)) = self.ftl.place_of(unit)
+            && !self.ftl.open_pages().contains(&page)
+        {
             let die = self.flash.die_of(page);
             let done = self.flash.modify(die, mode, self.now);
             self.enter_die(die, done);
@@ -137,7 +151,8 @@ impl SimDrive {
             let command = &mut self.commands[slot as usize];
             command.pending -= 1;
             if command.pending == 0 && command.left == 0 {
-                self.calendar.enter(self.now, Event::WriteDone(slot));
+                let at = self.now + self.write_link.delay_ns;
+                self.calendar.enter(at, Event::WriteDone(slot));
             }
         }
     }

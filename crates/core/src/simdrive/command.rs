@@ -35,7 +35,7 @@ impl LinkRate {
             overhead_ns: overhead_us * 1e3,
             ns_per_byte: 1e3 / mb_per_s,
             least_ns: 1e9 / max_iops,
-            delay_ns: (delay_us * 1e3) as u64,
+            delay_ns: (delay_us * 1e3).round() as u64,
             controller_ns: (controller_us * 1e3).round() as u64,
             last_overhead: never,
             last_transfer: never,
@@ -78,18 +78,20 @@ pub struct Command {
 }
 
 impl Command {
+    /// On a drive of `capacity` bytes: its last unit may be cut short, and is whole all the same.
     #[inline]
-    pub fn new(request: &Request) -> Self {
+    pub fn new(request: &Request, capacity: u64) -> Self {
         let (start, end) = (request.lba.to_bytes().0, request.lba.to_bytes().0 + request.bytes.0);
         let (first, last) = (start / UNIT, (end - 1) / UNIT);
         let units = (last - first + 1) as u32;
+        let cut = !end.is_multiple_of(UNIT) && end != capacity;
         Self {
             operation: request.operation,
             first_unit: first,
             units,
             bytes: request.bytes.0,
-            partial_first: !start.is_multiple_of(UNIT) || (units == 1 && !end.is_multiple_of(UNIT)),
-            partial_last: units > 1 && !end.is_multiple_of(UNIT),
+            partial_first: !start.is_multiple_of(UNIT) || (units == 1 && cut),
+            partial_last: units > 1 && cut,
             pending: 0,
             left: if request.operation == Operation::Read { request.bytes.0 } else { u64::from(units) },
             overhead_paid: false,

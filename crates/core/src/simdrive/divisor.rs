@@ -10,13 +10,14 @@ pub struct Divisor {
 
 impl Divisor {
     pub fn new(divisor: u64) -> Self {
-        assert!((2..1 << 32).contains(&divisor), "a divisor of 32-bit numbers, not 1");
-        Self { divisor: divisor as u32, reciprocal: u64::MAX / divisor + 1 }
+        assert!((1..=1 << 31).contains(&divisor), "a divisor of 32-bit numbers");
+        // Of 63 bits after the point, so that 1 itself fits.
+        Self { divisor: divisor as u32, reciprocal: (1u64 << 63).div_ceil(divisor) }
     }
 
     #[inline]
     pub fn divide(self, number: u32) -> u32 {
-        ((u128::from(self.reciprocal) * u128::from(number)) >> 64) as u32
+        ((u128::from(self.reciprocal) * u128::from(number)) >> 63) as u32
     }
 
     #[inline]
@@ -33,7 +34,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn divides_like_the_operator(number: u32, divisor in 2..u32::MAX) {
+        fn divides_like_the_operator(number: u32, divisor in 1u32..=1 << 31) {
             for number in [number, 0, 1, divisor - 1, divisor, divisor + 1, u32::MAX - 1, u32::MAX] {
                 let by = Divisor::new(u64::from(divisor));
                 prop_assert_eq!(by.divide(number), number / divisor);

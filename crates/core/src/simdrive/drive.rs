@@ -14,6 +14,7 @@ use super::ftl::{FlashWork, Ftl};
 use super::idle::IdleCollection;
 use super::memory::fresh_ftl;
 use super::params::{DriveParameters, UNIT};
+use super::stream::LEAST_PAGES;
 use crate::engine::{Completion, Conditions, Control, Device};
 use crate::error::{DeviceError, Error, TargetError};
 use crate::units::{Bytes, Lba, Nanos};
@@ -52,6 +53,8 @@ pub struct SimDrive {
     pub(super) idle_collection: IdleCollection,
     /// Writes in the drive that are worth streaming.
     pub(super) large_writes: u32,
+    /// Units of the largest write that is not.
+    pub(super) most_small: u32,
     /// Commands to tell when a host page is programmed, by physical page; only where flash is waited for.
     pub(super) page_waiters: Vec<(u32, Vec<u32>)>,
     /// ... by pool.
@@ -81,7 +84,7 @@ impl SimDrive {
             write_link: LinkRate::write(p),
             link_free: [0; 2],
             write_lane: usize::from(p.full_duplex),
-            commands: vec![Command::new(&nothing); max_slots as usize],
+            commands: vec![Command::new(&nothing, p.capacity_bytes); max_slots as usize],
             active: 0,
             waiting: VecDeque::new(),
             cache_enabled: true,
@@ -92,6 +95,7 @@ impl SimDrive {
             plainly: false,
             idle_collection: IdleCollection::new(p, 0),
             large_writes: 0,
+            most_small: LEAST_PAGES * p.geometry().units_per_page,
             page_waiters: vec![],
             open_page_waiters: [vec![], vec![]],
             unmapped_writes: 0,
@@ -123,6 +127,7 @@ impl SimDrive {
         self.finish_background();
         self.ftl.purge();
         self.extras.purged(self.parameters.dies);
+        self.idle_collection = IdleCollection::new(&self.parameters, self.idle_collection.since);
         // What was gathering in the open page is gone too.
         self.buffer_free = self.parameters.buffer_units();
         (self.unmapped_writes, self.map_die) = (0, 0);
@@ -157,15 +162,22 @@ impl SimDrive {
         Ok(())
     }
 
-    /// Let all programs and collection in flight end.
+    /// Let all programs and collection in flight end, and what happens to the drive meanwhile happen.
     fn finish_background(&mut self) {
         self.idle_collection.begun = 0;
-        while let Some((at, event)) = self.calendar.pop_until(u64::MAX, false) {
+        while !self.calendar.nothing_until(u64::MAX) {
+            let Some((at, event)) = self.calendar.pop_until(self.extras.alarm, false) else {
+                let mut failed = vec![];
+                self.ring(&mut failed);
+                assert!(failed.is_empty(), "an idle drive has no command to fail");
+                continue;
+            };
             self.now = at;
             let completed = self.handle(event);
             assert!(completed.is_none(), "an idle drive has no command to complete");
         }
-        self.idle_collection.since = self.now;
+        // Later if power was lost: no command has been there since it came back.
+        self.idle_collection.since = self.idle_collection.since.max(self.now);
     }
 
     /// A write is not done before its data is in flash.
@@ -284,7 +296,7 @@ impl SimDrive {
     }
 
     /// Advance by one event; the slot of a command that the host now knows to be done.
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: Event) -> Option<u32> {
         match event {
             Event::Die(die) => {
@@ -348,9 +360,9 @@ impl Device for SimDrive {
         Nanos(self.now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
-        let command = Command::new(request);
+        let command = Command::new(request, self.parameters.capacity_bytes);
         if command.units > EXPECTED_UNITS {
             self.ftl.expect(command.first_unit, command.units);
         }

@@ -220,7 +220,8 @@ impl Calendar {
         let arrival = if hold_arrivals { NEVER } else { self.fronts[0] };
         let first = self.first_die().min(self.fronts[1]).min(self.fronts[2]).min(arrival);
         let at = (first >> 64) as u64;
-        if first == NEVER || at > until {
+        // Nothing happens at the end of time but what never does.
+        if at > until || at == u64::MAX {
             return None;
         }
         self.taken = first;
@@ -231,7 +232,12 @@ impl Calendar {
         }
         let queue = kind as usize - 1;
         self.turn(queue);
-        Some((at, [Event::Arrived(index), Event::ReadDone(index), Event::WriteDone(index)][queue]))
+        let event = match queue {
+            0 => Event::Arrived(index),
+            1 => Event::ReadDone(index),
+            _ => Event::WriteDone(index),
+        };
+        Some((at, event))
     }
 
     /// The slot of the earliest arrival, if it was held and comes before the event that was taken last.

@@ -115,6 +115,27 @@ pub(super) fn problem(p: &DriveParameters) -> Option<(&'static str, &'static str
     None
 }
 
+/// What the user has given, though it changes nothing: the parameter, and the problem. A preset may say it all the
+/// same, of a part that is switched on in a run.
+pub(super) fn without_effect(
+    p: &DriveParameters,
+    given: impl Fn(&str) -> bool,
+) -> Option<(&'static str, &'static str)> {
+    let cached = p.slc_static_mib > 0 || p.slc_dynamic_percent > 0.0;
+    let vain = [
+        (
+            p.slc_fold_after_ms > 0.0 && !cached,
+            "slc_fold_after_ms",
+            "no effect without slc_static_mib or slc_dynamic_percent",
+        ),
+        (!p.suspend, "suspend_us", "no effect without suspend"),
+        (!p.suspend, "suspend_reads", "no effect without suspend"),
+        (p.throttle_full_c == 0.0, "throttle_from_c", "no effect without throttle_full_c"),
+    ];
+    let (_, name, problem) = vain.into_iter().find(|(vain, name, _)| *vain && given(name))?;
+    Some((name, problem))
+}
+
 impl SimDrive {
     /// The host submits the command in this slot.
     #[cold]
@@ -149,8 +170,8 @@ impl SimDrive {
         if let Some(track) = &mut self.extras.track {
             track.accept(slot, unit..unit + u64::from(count), &mut self.ftl);
         }
-        if let Some(faults) = self.extras.faults.as_mut().filter(|_| !partial) {
-            faults.renewed(unit..unit + u64::from(count));
+        if !partial {
+            self.fault_write(unit..unit + u64::from(count));
         }
     }
 
@@ -171,8 +192,15 @@ impl SimDrive {
             track.accept(slot, units, &mut self.ftl);
             track.sent(die, self.ftl.pool());
         }
-        if let Some(faults) = &mut self.extras.faults {
-            faults.renewed(unit..unit + u64::from(self.ftl.host_page().0));
+        self.fault_write(unit..unit + u64::from(self.ftl.host_page().0));
+    }
+
+    /// New data of these units is in the buffer. Should it be lost, what cannot be read now is back.
+    fn fault_write(&mut self, units: std::ops::Range<u64>) {
+        let Some(faults) = &mut self.extras.faults else { return };
+        let cured = faults.renewed(units);
+        if let Some(track) = &mut self.extras.track {
+            cured.into_iter().for_each(|unit| track.spoiled(unit));
         }
     }
 
@@ -240,8 +268,12 @@ impl SimDrive {
         self.stop_at_once();
         if let Some(track) = &mut self.extras.track {
             let lost = track.clear();
-            if !self.parameters.power_loss_protection {
-                lost.into_iter().for_each(|(unit, write)| self.ftl.revert(unit, write));
+            let lost = if self.parameters.power_loss_protection { vec![] } else { lost };
+            for (unit, write, unreadable) in lost {
+                self.ftl.revert(unit, write);
+                if let Some(faults) = self.extras.faults.as_mut().filter(|_| unreadable) {
+                    faults.relapsed(unit);
+                }
             }
         }
         let on = self.now + (self.parameters.power_on_ms * 1e6).round() as u64;

@@ -51,6 +51,7 @@ pub(super) struct Faults {
     to_retire: u32,
     spike: Chance,
     spike_ns: u64,
+    spikes_left: u32,
     /// Commands until the drive drops out.
     commands_left: u64,
     pub dropout_at: u64,
@@ -78,8 +79,13 @@ impl Faults {
             to_retire: 0,
             spike: Chance::new(p.fault_spike_rate),
             spike_ns: (p.fault_spike_ms * 1e6).round() as u64,
+            spikes_left: p.fault_spikes_max,
             commands_left: if p.fault_dropout_after_ios > 0 { p.fault_dropout_after_ios } else { u64::MAX },
-            dropout_at: if p.fault_dropout_after_s > 0.0 { (p.fault_dropout_after_s * 1e9) as u64 } else { NEVER },
+            dropout_at: if p.fault_dropout_after_s > 0.0 {
+                (p.fault_dropout_after_s * 1e9).round() as u64
+            } else {
+                NEVER
+            },
             fail_at: NEVER,
             gone: false,
         }))
@@ -94,10 +100,16 @@ impl Faults {
         self.dropout_at.min(self.fail_at)
     }
 
-    /// These units hold new data, or none.
-    pub fn renewed(&mut self, units: std::ops::Range<u64>) {
+    /// These units hold new data, or none. Returns those that could not be read.
+    pub fn renewed(&mut self, units: std::ops::Range<u64>) -> Vec<u64> {
         let cured: Vec<_> = self.unreadable.range(units).copied().collect();
         cured.iter().for_each(|unit| _ = self.unreadable.remove(unit));
+        cured
+    }
+
+    /// The unit's new data is lost, and what it held before cannot be read.
+    pub fn relapsed(&mut self, unit: u64) {
+        self.unreadable.insert(unit);
     }
 
     /// A purge makes bad blocks no better.
@@ -145,7 +157,8 @@ impl SimDrive {
             return;
         }
         faults.commands_left -= 1;
-        if faults.spike.falls(&mut faults.rng) {
+        if faults.spikes_left > 0 && faults.spike.falls(&mut faults.rng) {
+            faults.spikes_left -= 1;
             self.extras.counters.spikes += 1;
             let ns = faults.spike_ns;
             self.stall(ns);
@@ -177,6 +190,7 @@ impl SimDrive {
         let Some(faults) = &mut self.extras.faults else { return };
         if faults.to_retire > 0 && self.ftl.retire() {
             faults.to_retire -= 1;
+            self.idle_collection.retired(&self.parameters, self.ftl.pool());
         }
     }
 

@@ -8,7 +8,8 @@
 //! whole die, whatever plane it is of; no cache reads; and a die waits for a page's transfer.
 //!
 //! Work of the drive's own that waits on a die is folded into the work queued behind it: nobody waits for its end,
-//! and one event does for both. Where nothing may overtake, that changes no time but the channel's.
+//! and one event does for both. As nothing may overtake, that changes no time but the channel's; where reads may, each
+//! is on its own.
 
 use std::collections::VecDeque;
 
@@ -153,8 +154,7 @@ pub struct Flash {
     pub(super) suspensions: Vec<Suspension>,
     pub(super) suspend_ns: u64,
     pub(super) suspends_per_program: u32,
-    /// `None` for a single die.
-    die_count: Option<Divisor>,
+    die_count: Divisor,
     /// When each channel is free.
     channels: Vec<u64>,
     /// When the controller is.
@@ -170,7 +170,7 @@ impl Flash {
     pub fn new(dies: u32, channels: u32, times: FlashTimes, read_priority: bool, suspends: u32) -> Self {
         Self {
             dies: (0..dies).map(|die| Die { channel: (die % channels) as usize, ..Die::default() }).collect(),
-            die_count: (dies > 1).then(|| Divisor::new(u64::from(dies))),
+            die_count: Divisor::new(u64::from(dies)),
             channels: vec![0; channels as usize],
             controller: 0,
             suspensions: vec![Suspension::default(); if suspends > 0 { dies as usize } else { 0 }],
@@ -187,10 +187,7 @@ impl Flash {
     }
 
     pub fn die_of(&self, page: u32) -> u32 {
-        match self.die_count {
-            Some(count) => count.remainder(page),
-            None => 0,
-        }
+        self.die_count.remainder(page)
     }
 
     /// What so many read operations of one mode take; they are counted.
@@ -294,27 +291,27 @@ impl Flash {
             return None;
         }
         match state.others.back_mut() {
-            Some(last) if folds(last.job, self.read_priority) && last.programs < MOST_FOLDED => {
-                let mut all = Queued {
-                    job: queued.job,
-                    die_ns: last.die_ns + queued.die_ns,
-                    programs: last.programs + queued.programs,
-                    channel_ns: last.channel_ns + queued.channel_ns,
-                    controller_ns: last.controller_ns + queued.controller_ns,
-                };
-                if let Job::InnerRead { units } = last.job {
+            Some(last) if !self.read_priority && folds(last.job) && last.programs < MOST_FOLDED => {
+                let before = std::mem::replace(&mut last.job, queued.job);
+                last.die_ns += queued.die_ns;
+                if queued.programs > 0 {
+                    last.programs += queued.programs;
+                    last.channel_ns += queued.channel_ns;
+                    last.controller_ns += queued.controller_ns;
+                }
+                if let Job::InnerRead { units } = before {
                     let across = self.times.unit_transfer_ns * u64::from(units);
-                    if all.programs > 0 && all.die_ns > across {
+                    let through = self.times.unit_controller_ns * u64::from(units);
+                    if last.programs > 0 && last.die_ns > across {
                         // The channel takes it when the program begins, which for that begins as much earlier.
-                        all.channel_ns += across;
-                        all.die_ns -= across;
-                        all.controller_ns += self.times.unit_controller_ns * u64::from(units);
+                        last.channel_ns += across;
+                        last.die_ns -= across;
+                        last.controller_ns += through;
                     } else {
                         self.channels[state.channel] += across;
-                        self.controller += self.times.unit_controller_ns * u64::from(units);
+                        self.controller += through;
                     }
                 }
-                *last = all;
             }
             _ => state.others.push_back(queued),
         }
@@ -400,7 +397,7 @@ impl Flash {
     }
 }
 
-/// Whether a waiting job may be folded into the next. A program may not where reads would have gone before the next.
-fn folds(job: Job, read_priority: bool) -> bool {
-    matches!(job, Job::InnerRead { .. }) || (job == Job::InnerProgram && !read_priority)
+/// Whether a waiting job may be folded into the next: nobody waits for its end.
+fn folds(job: Job) -> bool {
+    matches!(job, Job::InnerRead { .. } | Job::InnerProgram)
 }

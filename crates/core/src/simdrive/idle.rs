@@ -28,6 +28,8 @@ pub struct IdleCollection {
     pub since: u64,
     /// Kinds of work that have begun since then.
     pub begun: usize,
+    /// Superblocks that went bad, by pool: spare capacity less.
+    retired: [u64; 2],
 }
 
 impl IdleCollection {
@@ -36,21 +38,30 @@ impl IdleCollection {
         let set = work.into_iter().filter(|(ms, _)| *ms > 0.0);
         let mut after_ns: Vec<_> = set.map(|(ms, work)| ((ms * 1e6).round() as u64, work)).collect();
         after_ns.sort_by_key(|(ns, _)| *ns);
-        Self { after_ns, enough: p.idle_free_superblocks(), since, begun: 0 }
+        let retired = [0; 2];
+        Self { after_ns, enough: p.idle_free_superblocks(retired), since, begun: 0, retired }
+    }
+
+    /// A superblock of this pool is out of use for good.
+    pub fn retired(&mut self, p: &DriveParameters, pool: usize) {
+        self.retired[pool] += 1;
+        self.enough = p.idle_free_superblocks(self.retired);
     }
 }
 
 impl SimDrive {
     /// The drive has no command: begin what there is to do if the time for it comes at `until` or before, and before
-    /// all else that is to happen.
+    /// all else that is to happen. A kind that finds nothing to do leaves nothing that is to happen: the next is due.
     #[cold]
     pub(super) fn idle(&mut self, until: u64) {
         if self.extras.counters.gone {
             return;
         }
-        let Some((after, _)) = self.idle_collection.after_ns.get(self.idle_collection.begun) else { return };
-        let start = self.now.max(self.idle_collection.since + after);
-        if start <= until && self.calendar.nothing_until(start) {
+        while let Some((after, _)) = self.idle_collection.after_ns.get(self.idle_collection.begun) {
+            let start = self.now.max(self.idle_collection.since + after);
+            if start > until || !self.calendar.nothing_until(start) {
+                return;
+            }
             self.now = start;
             self.idle_collection.begun += 1;
             self.work_idly();

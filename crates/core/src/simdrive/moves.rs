@@ -79,10 +79,12 @@ impl Moves {
 impl Ftl {
     /// Collect the victim's pages until `enough` of its units are copied, or none is left.
     pub(super) fn collect_until(&mut self, victim: &mut Victim, enough: u64, work: &mut Vec<FlashWork>) {
-        let pages = TOGETHER / self.geometry.units_per_page;
+        let n = self.geometry.units_per_page;
         while victim.copied < enough && victim.cursor < self.geometry.units_per_superblock {
+            // To the end of a page: as many move at most.
+            let most = (enough - victim.copied).min(u64::from(TOGETHER)) as u32 + n - 1;
             // Where pages follow each other, so do the units' new places.
-            if self.collector.pages_left > pages {
+            if self.collector.pages_left >= (self.collector.filled + most) / n {
                 self.collect_together(victim, enough, work);
             } else {
                 self.collect_page(victim, work);

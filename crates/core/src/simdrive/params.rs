@@ -148,6 +148,8 @@ pub struct DriveParameters {
     pub fault_spike_rate: f64,
     /// How long.
     pub fault_spike_ms: f64,
+    /// Most pauses.
+    pub fault_spikes_max: u32,
     /// After so many commands the drive is gone (ENODEV); 0: never.
     pub fault_dropout_after_ios: u64,
     /// After so long since it was made the drive is gone; 0: never.
@@ -177,7 +179,11 @@ impl DriveParameters {
     pub fn preset(name: &str, overrides: &str) -> Result<Self, TargetError> {
         let parameters: Self = preset::parameters(name, &preset_text(name)?, overrides)?;
         parameters.validate()?;
-        Ok(parameters)
+        let changes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(overrides).unwrap_or_default();
+        match extras::without_effect(&parameters, |name| changes.contains_key(name)) {
+            Some((name, problem)) => Err(TargetError::DriveParameter { name: name.into(), problem: problem.into() }),
+            None => Ok(parameters),
+        }
     }
 
     fn validate(&self) -> Result<(), TargetError> {
@@ -207,7 +213,7 @@ impl DriveParameters {
         let whole_pages = self.page_bytes.is_multiple_of(UNIT) && (UNIT..=1 << 20).contains(&self.page_bytes);
         check(whole_pages, "page_bytes", "a multiple of 4096 up to 1 MiB is needed")?;
         let page_units = u64::from(self.planes) * self.page_bytes / UNIT;
-        check((2..=64).contains(&page_units), "planes", "all planes' pages together hold 2 to 64 units of 4 KiB")?;
+        check((1..=64).contains(&page_units), "planes", "all planes' pages together hold 1 to 64 units of 4 KiB")?;
         let pages = u64::from(self.pages_per_program);
         let program = (1..=64 / page_units).contains(&pages);
         check(program, "pages_per_program", "1 or more, and a program writes at most 64 units of 4 KiB")?;
@@ -232,6 +238,7 @@ impl DriveParameters {
             check(false, name, problem)?;
         }
         let geometry = self.geometry();
+        check(!pooled || geometry.hot_units > 0, "hot_percent", "less than a unit of 4 KiB would be hot")?;
         let too_small = format!("too small for {} dies", self.dies);
         check(geometry.superblocks >= LEAST_SUPERBLOCKS, "capacity_bytes", &too_small)?;
         let physical = (geometry.superblocks + geometry.slc_superblocks) * geometry.units_per_superblock;
@@ -291,11 +298,13 @@ impl DriveParameters {
         if g.hot_superblocks > 0 { [spare(g.hot_units, g.hot_superblocks), cold] } else { [cold; 2] }
     }
 
-    /// Free superblocks at which collection while idle ends, by pool.
-    pub fn idle_free_superblocks(&self) -> [u64; 2] {
+    /// Free superblocks at which collection while idle ends, by pool, of a drive that has lost so many of each.
+    pub fn idle_free_superblocks(&self, retired: [u64; 2]) -> [u64; 2] {
         let share = self.idle_collect_free_percent / 100.0;
         let reserve = u64::from(self.gc_reserve_superblocks);
-        self.spare_of_pools().map(|spare| reserve + (spare as f64 * share).round() as u64)
+        let [hot, cold] = self.spare_of_pools();
+        let left = [hot.saturating_sub(retired[0]), cold.saturating_sub(retired[1])];
+        left.map(|spare| reserve + (spare as f64 * share).round() as u64)
     }
 
     pub fn capacity(&self) -> Bytes {

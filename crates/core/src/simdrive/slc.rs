@@ -126,6 +126,8 @@ impl Ftl {
     pub(super) fn prefer_slc(&mut self) {
         if self.host.mode == CellMode::Native && self.host.pages_left > 0 && self.slc_room() {
             let mut parked = self.host;
+            // The page that is gathering takes its own erase along.
+            parked.erases.due(parked.page);
             parked.turn_page();
             self.host.pages_left = 0;
             let slc = self.slc.as_mut().expect("there is room in it");

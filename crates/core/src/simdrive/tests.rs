@@ -35,8 +35,12 @@ fn load() -> impl Strategy<Value = Load> {
 }
 
 fn parameters() -> impl Strategy<Value = DriveParameters> {
-    let counts = (8_000u64..80_000, 1u32..=9, 1u32..=4, 1u32..=5, 1u32..=40, any::<[bool; 4]>());
-    let suspend = (any::<bool>(), 0.0..100.0, 1u32..10);
+    let page_bytes = prop_oneof![3 => Just(8192u64), 1 => Just(4096)];
+    let counts = (8_000u64..80_000, 1u32..=9, 1u32..=4, (1u32..=5, page_bytes), 1u32..=40, any::<[bool; 4]>());
+    let suspend = (any::<bool>(), 0.0..100.0, 1u32..10).prop_map(|(on, us, reads)| {
+        let more = format!(r#", "suspend_us": {us:?}, "suspend_reads": {reads}"#);
+        format!(r#""suspend": {on}{}"#, if on { more } else { String::new() })
+    });
     let controller = (prop_oneof![Just(0.0), 30.0..3000.0], prop_oneof![Just(0.0), 0.0..20.0]);
     let idle = || prop_oneof![Just(0.0), 0.01f64..2.0];
     let when_full = prop::sample::select(vec!["direct", "fold"]);
@@ -57,12 +61,11 @@ fn parameters() -> impl Strategy<Value = DriveParameters> {
     let all = (counts, times, collection, layout, controller, suspend);
     all.prop_filter_map("this small, it needs enough blocks", |all| {
         let (counts, times, (policy, frontiers, pacing), (layout, per_program), controller, suspend) = all;
-        let (suspend, suspend_us, suspend_reads) = suspend;
         let (rate, overhead_us) = controller;
-        let (sectors, dies, channels, planes, slots, [priority, protected, duplex, track]) = counts;
+        let (sectors, dies, channels, (planes, page_bytes), slots, [priority, protected, duplex, track]) = counts;
         let (op, map, buffer, program_us, idle_ms) = times;
         let json = format!(
-            r#"{{{layout}, "capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
+            r#"{{{layout}, "capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes}, "page_bytes": {page_bytes},
             "over_provisioning": {op:?}, "read_priority": {priority}, "power_loss_protection": {protected},
             "full_duplex": {duplex}, "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
             "program_us": {program_us:?}, "queue_slots": {slots}, "idle_collect_after_ms": {idle_ms:?},
@@ -70,8 +73,7 @@ fn parameters() -> impl Strategy<Value = DriveParameters> {
             "gc_pacing": "{pacing}", "track_data": {track}, "pages_per_block": 240,
             "pages_per_program": {per_program},
             "controller_mb_per_s": {rate:?}, "controller_read_overhead_us": {overhead_us:?},
-            "controller_write_overhead_us": {overhead_us:?}, "suspend": {suspend}, "suspend_us": {suspend_us:?},
-            "suspend_reads": {suspend_reads}}}"#,
+            "controller_write_overhead_us": {overhead_us:?}, {suspend}}}"#,
             sectors * SECTOR
         );
         DriveParameters::preset("sata-enterprise", &json).ok()

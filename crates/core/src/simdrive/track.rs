@@ -9,9 +9,13 @@ use super::stamps::UNWRITTEN;
 #[derive(Debug, Clone, Copy)]
 struct Versions {
     newest: u64,
-    /// The newest one that is programmed.
+    /// The newest one that is programmed, and whether that cannot be read.
     durable: u64,
+    unreadable: bool,
 }
+
+/// A unit, its version in flash, and whether that cannot be read.
+pub(super) type InFlash = (u64, u64, bool);
 
 /// Writes are numbered from 1 in the order in which the host submits them; that is also the order in which the drive
 /// takes their data.
@@ -52,10 +56,15 @@ impl Track {
         let write = self.of_slot[slot as usize];
         ftl.stamp(write);
         for unit in units {
-            let in_flash = || Versions { newest: write, durable: ftl.stamp_of(unit) };
+            let in_flash = || Versions { newest: write, durable: ftl.stamp_of(unit), unreadable: false };
             self.volatile.entry(unit).or_insert_with(in_flash).newest = write;
             self.open[ftl.pool()].push((unit, write));
         }
+    }
+
+    /// What flash has of the unit, whose newest data is in the buffer, cannot be read.
+    pub fn spoiled(&mut self, unit: u64) {
+        self.volatile.get_mut(&unit).expect("its newest data is in the buffer").unreadable = true;
     }
 
     /// The pool's open page goes to the die.
@@ -68,6 +77,7 @@ impl Track {
         let page = self.in_flight[die as usize].pop_front().expect("a die programs what it was given");
         for (unit, write) in page {
             if let Some(versions) = self.volatile.get_mut(&unit) {
+                versions.unreadable &= versions.durable >= write;
                 versions.durable = versions.durable.max(write);
                 if versions.durable == versions.newest {
                     self.volatile.remove(&unit);
@@ -84,11 +94,11 @@ impl Track {
         }
     }
 
-    /// Nothing is in the buffer, nor on its way to flash. Returns what was: units, and their version in flash.
-    pub fn clear(&mut self) -> Vec<(u64, u64)> {
+    /// Nothing is in the buffer, nor on its way to flash. Returns what was.
+    pub fn clear(&mut self) -> Vec<InFlash> {
         self.in_flight.iter_mut().for_each(VecDeque::clear);
         self.open.iter_mut().for_each(Vec::clear);
-        std::mem::take(&mut self.volatile).into_iter().map(|(unit, versions)| (unit, versions.durable)).collect()
+        std::mem::take(&mut self.volatile).into_iter().map(|(unit, v)| (unit, v.durable, v.unreadable)).collect()
     }
 
     /// The laws of this record, against the mapping: slow, for tests.

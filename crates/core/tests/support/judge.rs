@@ -221,6 +221,11 @@ impl Judge {
     /// Switching the cache, on or off, writes out what it holds.
     pub fn switch_cache(&mut self, enabled: bool) {
         self.drive.control(Control::WriteCache(enabled)).unwrap();
+        // Unless power is lost meanwhile.
+        self.take(&mut vec![]);
+        if self.is_gone() {
+            return;
+        }
         self.cache = enabled;
         for unit in &mut self.units {
             *unit = Unit::holding(unit.versions[unit.acked]);
@@ -239,6 +244,7 @@ impl Judge {
 
     pub fn purge(&mut self) {
         self.drive.control(Control::Purge).unwrap();
+        self.losses = self.drive.faults().power_losses;
         self.units.fill(Unit::holding(UNWRITTEN));
     }
 

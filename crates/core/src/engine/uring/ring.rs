@@ -10,7 +10,7 @@ use std::time::Duration;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, squeue};
 
-use crate::engine::clock::{monotonic, patience, spins};
+use crate::engine::clock::{monotonic, patience, patience_since, spins};
 use crate::engine::device::Completion;
 use crate::error::DeviceError;
 use crate::units::Nanos;
@@ -28,6 +28,8 @@ pub struct Ring {
     pub queued: u32,
     submitted: u64,
     completed: u64,
+    /// When the last call of `wait` returned completions, if it did.
+    recently: Option<Nanos>,
 }
 
 impl Ring {
@@ -41,7 +43,7 @@ impl Ring {
         let ring = all.build(slots);
         let ring = ring.or_else(|error| if unknown_flag(&error) { some.build(slots) } else { Err(error) });
         let ring = ring.or_else(|error| if unknown_flag(&error) { IoUring::new(slots) } else { Err(error) })?;
-        Ok(Self { ring, expected: vec![0; slots as usize], queued: 0, submitted: 0, completed: 0 })
+        Ok(Self { ring, expected: vec![0; slots as usize], queued: 0, submitted: 0, completed: 0, recently: None })
     }
 
     /// I/Os submitted and not yet completed.
@@ -77,7 +79,8 @@ impl Ring {
     /// Hand over what is queued, wait for a completion until `until`, and take all there are.
     #[inline]
     pub fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
-        self.enter(patience(until))?;
+        let recently = self.recently.take();
+        self.enter(recently.map_or_else(|| patience(until), |recently| patience_since(recently, until)))?;
         self.reap(done);
         while done.is_empty() && spins(until) {
             self.enter(Duration::ZERO)?;
@@ -116,6 +119,7 @@ impl Ring {
         }
         // After the queue was looked at, so that no I/O completes before it was.
         let at = monotonic();
+        self.recently = Some(at);
         for entry in completions {
             let slot = entry.user_data() as usize;
             let expected = mem::take(&mut self.expected[slot]);
