@@ -324,6 +324,7 @@ impl SimDrive {
         }
     }
 
+    #[inline(always)]
     fn die_done(&mut self, die: u32, job: Job) {
         match job {
             Job::HostRead { slot, units } => {

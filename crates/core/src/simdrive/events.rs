@@ -96,13 +96,15 @@ impl Calendar {
 
     #[inline]
     fn set_leaf(&mut self, die: u32, key: Key) {
-        let mut node = self.dies.len() / 2 + die as usize;
-        self.dies[node] = key;
-        while node > 1 {
+        let leaf = self.dies.len() / 2 + die as usize;
+        self.dies[leaf] = key;
+        let pairs = self.dies.as_chunks_mut::<2>().0;
+        let mut node = leaf / 2;
+        while node > 0 {
             // Through memory: carried along in registers, the compiler makes the least a branch.
-            let pair = node / 2 * 2;
+            let [a, b] = pairs[node];
+            pairs[node / 2][node % 2] = a.min(b);
             node /= 2;
-            self.dies[node] = self.dies[pair].min(self.dies[pair + 1]);
         }
     }
 

@@ -198,7 +198,7 @@ impl Flash {
     }
 
     /// Queue read operations on `die` that take `die_ns` in all. Returns when the die is done, if it begins at once.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, die: u32, die_ns: u64, job: Job, now: u64) -> Option<u64> {
         let queued = Queued { job, die_ns, programs: 0, channel_ns: 0, controller_ns: 0 };
         let host = matches!(job, Job::HostRead { .. });
@@ -388,7 +388,7 @@ impl Flash {
 
     /// Move `units` units read on `die` over its channel and through the controller, which takes `overhead_ns` beside;
     /// returns when they are across.
-    #[inline]
+    #[inline(always)]
     pub fn transfer(&mut self, die: u32, units: u32, overhead_ns: u64, now: u64) -> u64 {
         let channel = &mut self.channels[self.dies[die as usize].channel];
         *channel = now.max(*channel) + self.times.unit_transfer_ns * u64::from(units);
