@@ -456,6 +456,7 @@ def test_several_departures_are_counted() -> None:
     ("kind", "clause", "departed"),
     [
         (Kind.PURGE_NOT_RUN, "3.2", {"3.2"}),
+        (Kind.PURGE_NOT_VERIFIED, "3.2", {"3.2"}),
         (Kind.PURGE_BY_DISCARD, "3.2", {"3.2"}),
         (Kind.WRITE_CACHE_STATE, "3.7", {"3.7"}),
         (Kind.INTERRUPTED, "4", {"4"}),

@@ -304,9 +304,8 @@ def test_no_command_goes_to_the_drive_within_a_measurement(tmp_path: Path) -> No
     """However long it is: the latencies of 20 minutes are kept too (LAT, WSAT)."""
 
     def spec() -> Generator[Step, Measurement | None, None]:
-        (measure,) = [step for step in points(1) if isinstance(step, Measure)]
-        yield Precondition(measure.label, measure.stimulus, measure.stop)
-        yield measure
+        yield Precondition(STIMULUS, Stop(seconds=1200), Label("precondition"))
+        yield Measure(STIMULUS, Stop(seconds=1200), Label("round", 1))
 
     loop, rig, _ = driver(tmp_path / "run", FakeSession(lambda number: measurement(1.0)))
     rig.telemetry = listening = Listening()

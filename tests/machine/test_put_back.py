@@ -45,6 +45,16 @@ def records(machine: Machine) -> list[str]:
     return machine.sh("ls /var/lib/flashgauge/*.json 2>/dev/null || true").split()
 
 
+def put_back_by_hand(machine: Machine) -> str:
+    """The first of the commands that the record of the run under way would tell."""
+    code = """
+from flashgauge.rig import records
+(file,) = records.all_records()
+print(records.read_record(file).by_hand(file).split(";")[0])
+"""
+    return machine.run("python", code, check=True).stdout.strip()
+
+
 def stamped(machine: Machine, drive: Drive) -> None:
     """The whole drive filled with what must be gone after a purge, and must not be when another is purged."""
     disk, code = machine.disk(drive), "open(DISK, 'wb').write(STAMP * COUNT)"
@@ -103,6 +113,7 @@ def test_the_cache_is_off_for_the_run_and_back_after_it(
     assert not is_on(machine, drive)
     assert len(records(machine)) == 1
     assert machine.sh(queue) == "write through"
+    by_hand = put_back_by_hand(machine)
     run.signal(end)
     result = run.wait()
     assert result.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 130), result.stderr
@@ -112,3 +123,8 @@ def test_the_cache_is_off_for_the_run_and_back_after_it(
     assert run_json(folder)["write_cache"].startswith("disabled (read back from the drive")
     assert "write_cache_state" not in disclosure_kinds(folder)
     cut_off(folder, "running" if end == signal.SIGKILL else "interrupted", 1)
+    if drive is drives.MAIN:  # the command that is told where nobody can put it back
+        machine.sh(by_hand.replace("--value=1", "--value=0"))
+        assert not is_on(machine, drive)
+        machine.sh(by_hand)
+        assert is_on(machine, drive)

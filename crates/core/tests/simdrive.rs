@@ -663,7 +663,7 @@ fn what_the_user_did_not_give_may_be_without_effect() {
     drive(r#"{"suspend": true, "suspend_us": 5, "suspend_reads": 5}"#);
 }
 
-/// Delays are of whole nanoseconds, the nearest: 4.1 us are a little less than that in binary.
+/// Delays are of whole nanoseconds, the nearest: 32.3 us are a little less than that in binary.
 #[test]
 fn delays_are_rounded() {
     let took = |us: &str| {
@@ -672,8 +672,8 @@ fn delays_are_rounded() {
         host.rest(SECOND);
         [written, host.one(read(9, 1))]
     };
-    let (none, some) = (took("0"), took("4.1"));
-    assert_eq!([some[0] - none[0], some[1] - none[1]], [4100, 4100]);
+    let (none, some) = (took("0"), took("32.3"));
+    assert_eq!([some[0] - none[0], some[1] - none[1]], [32_300, 32_300]);
 }
 
 /// The last unit of a drive may be cut short: to write all that is left of it is to write it whole.

@@ -81,6 +81,16 @@ fn parameters(dice: &mut Dice) -> String {
         ("idle_collect_free_percent", format!("{}.0", dice.between(0, 100))),
         ("power_on_ms", dice.pick(&["0.0", "30.0", "1000.0"]).into()),
     ];
+    given.extend(parts(dice, dies));
+    let seed = dice.below(1 << 32);
+    given.push(("fault_seed", seed.to_string()));
+    let given: Vec<_> = given.into_iter().map(|(name, value)| format!("{name:?}: {value}")).collect();
+    format!("{{{}}}", given.join(", "))
+}
+
+/// Parts that are off by default, some of them on.
+fn parts(dice: &mut Dice, dies: u64) -> Vec<(&'static str, String)> {
+    let mut given: Vec<(&str, String)> = vec![];
     match dice.below(4) {
         0 => given.extend([
             ("slc_static_mib", dice.between(1, 9).to_string()),
@@ -127,10 +137,7 @@ fn parameters(dice: &mut Dice) -> String {
             .into(),
         4,
     );
-    let seed = dice.below(1 << 32);
-    given.push(("fault_seed", seed.to_string()));
-    let given: Vec<_> = given.into_iter().map(|(name, value)| format!("{name:?}: {value}")).collect();
-    format!("{{{}}}", given.join(", "))
+    given
 }
 
 /// I/Os of mixed kinds and sizes: aligned and not, anywhere or in a small hot part, one after the other or not.

@@ -57,7 +57,7 @@ COMMON: tuple[Clause, ...] = (
         "shall",
         "flashgauge.rig.purge:run",
         reached="purge",
-        kinds=(Kind.PURGE_NOT_RUN, Kind.PURGE_BY_DISCARD),
+        kinds=(Kind.PURGE_NOT_RUN, Kind.PURGE_NOT_VERIFIED, Kind.PURGE_BY_DISCARD),
         covers=("4.1", *(f"{n}.2.1" for n in range(7, 15)), *(f"{n}.3.1" for n in range(7, 15))),
         note="any valid method may be chosen; by the drive's own commands it counts as one, by discard it is disclosed",
     ),

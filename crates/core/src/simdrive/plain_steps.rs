@@ -38,12 +38,13 @@ fn drives() -> impl Strategy<Value = (Geometry, Collection)> {
     let collection = (prop::sample::select(policies), 1u32..5, 1u32..=2, pacing, 3u32..=5);
     let page = prop_oneof![(1u32..=6).prop_map(|n| (n, 1)), (1u32..=4, 1u32..=4)];
     let cache = (prop_oneof![Just(0u64), 1u64..6], prop_oneof![Just(0.0f64), 1.0..100.0], any::<bool>());
-    let sizes = (page, 2u64..=12, 24u64..40, 0.01f64..0.5);
+    let rows = (2u64..=12, 1u32..=3);
+    let sizes = (page, rows, 24u64..40, 0.01f64..0.5);
     (sizes, collection, cache).prop_map(|(sizes, collection, (slc_superblocks, dynamic_percent, direct))| {
-        let ((m, per_program), pages, superblocks, op) = sizes;
+        let ((m, per_program), (rows, dies), superblocks, op) = sizes;
         let n = m * per_program;
         let (policy, choices, frontiers, pacing, reserve) = collection;
-        let units_per_superblock = u64::from(n) * pages;
+        let units_per_superblock = u64::from(n * dies) * rows;
         let open = 2 + u64::from(dynamic_percent > 0.0);
         let kept = (superblocks - u64::from(reserve) - open) * units_per_superblock;
         let units = (kept as f64 / (1.0 + op)) as u64;
@@ -51,7 +52,7 @@ fn drives() -> impl Strategy<Value = (Geometry, Collection)> {
             units,
             units_per_page: n,
             units_per_sense: m,
-            dies: 1,
+            dies,
             units_per_superblock,
             superblocks,
             erase_ns: 0,
@@ -59,7 +60,7 @@ fn drives() -> impl Strategy<Value = (Geometry, Collection)> {
             hot_superblocks: 0,
             slc_superblocks,
             // Of cells with four bits.
-            slc_units_per_superblock: (pages * u64::from(per_program) / 4).max(1) * u64::from(m),
+            slc_units_per_superblock: (rows * u64::from(per_program) / 4).max(1) * u64::from(m * dies),
             slc_erase_ns: 0,
         };
         let when_full = if direct { SlcWhenFull::Direct } else { SlcWhenFull::Fold };
@@ -251,4 +252,39 @@ proptest! {
         let mut both = Both::new(geometry, collection);
         steps.into_iter().for_each(|step| both.step(step));
     }
+}
+
+/// A cache that is folded over and over, while the host is in the main area, at one page of it after the other: it
+/// leaves with its erases undone, and comes back to them.
+#[test]
+fn no_erase_is_lost_on_the_way_to_the_cache_and_back() {
+    let geometry = Geometry {
+        units: 20 * 36,
+        units_per_page: 2,
+        units_per_sense: 2,
+        dies: 3,
+        units_per_superblock: 36,
+        superblocks: 32,
+        erase_ns: 0,
+        hot_units: 0,
+        hot_superblocks: 0,
+        slc_superblocks: 2,
+        slc_units_per_superblock: 12,
+        slc_erase_ns: 0,
+    };
+    let collection = Collection {
+        policy: GcPolicy::Greedy,
+        choices: 1,
+        frontiers: 2,
+        pacing: GcPacing::Paced,
+        reserve: 3,
+        slc: SlcRules { dynamic_percent: 0.0, when_full: SlcWhenFull::Direct },
+    };
+    let mut both = Both::new(geometry, collection);
+    for i in 0..300 {
+        let from = f64::from(i * 37 % 100) / 100.0;
+        both.step(Step::Sequential(from * 0.9, 0.1 + f64::from(i % 23) / 400.0));
+        both.step(Step::Fold(100));
+    }
+    assert!(both.ftl.counters().folded_units > 1000);
 }
