@@ -90,7 +90,7 @@ impl SimDrive {
         self.write_units(unit, count);
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_units(&mut self, unit: u64, count: u32) {
         self.ftl.write(unit, count, &mut self.work);
         if !self.work.is_empty() {

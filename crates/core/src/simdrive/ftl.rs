@@ -251,7 +251,7 @@ impl Ftl {
 
     /// The host writes `count` units, no more than the open page of their pool takes. When that fills it, `work` gets its program,
     /// and collection advances. The tables may show the units only after `settle`.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         self.select(first);
         let plain = count == self.host.page_units && self.plain_pages_left() > 0;
@@ -307,7 +307,7 @@ impl Ftl {
         self.host.pages_left -= pages;
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_now(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         let physical = self.physical(&self.host);
         if count == 1 {
@@ -365,13 +365,16 @@ impl Ftl {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance_host(&mut self, count: u32, work: &mut Vec<FlashWork>) {
         self.host.filled += count;
-        let (units, mode) = self.host_page();
-        if self.host.filled < units {
-            return;
+        if self.host.filled >= self.host.page_units {
+            self.host_page_full(work);
         }
+    }
+
+    fn host_page_full(&mut self, work: &mut Vec<FlashWork>) {
+        let (units, mode) = self.host_page();
         work.push(self.host.program(Some(units)));
         if self.host.turn_page() {
             self.move_host(work);
