@@ -1,9 +1,10 @@
 """What unique data, verifiable data and the log of every I/O cost, in CPU time of an I/O.
 
-    python bench/data.py [DEVICE-OR-FILE]
+    python bench/data.py [file|loop|zram]
 
-The I/O that it is compared with is a write to the target given (a zram or loop device made for this; ITS DATA IS LOST),
-or else to a file beside this program. Times are the process's, user and system; figures are medians of runs in turns.
+The I/O that it is compared with is a write to a file beside this program, or to a loop device on one or a zram device
+(as root); all are made for this, and no other can be named. Times are the process's, user and system; figures are
+medians of runs in turns.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from blockdevices import filled, loop_on, zram_of
 from flashgauge._core import Session
 from flashgauge.iolog import IoLogWriter
 from flashgauge.steps import Stimulus, Stop
@@ -31,13 +35,19 @@ def random_writes(block: int) -> Stimulus:
     return Stimulus("random", ((block, 1),), 0, 1, DEPTH)
 
 
+def written(target: str, block: int) -> Session:
+    """Held alone where it is a device."""
+    return Session.block(target, FILE_BYTES, 1, 1, DEPTH, block, Path(target).is_block_device())
+
+
 def cpu_ns_per_io(session: Session, block: int, stop: Stop) -> float:
     before = _cpu_s()
     session.start(random_writes(block).to_json(), stop.to_json(), 10**9, True)
     while (raw := session.wait(1.0)) is None:
         pass
     session.idle(0.0)
-    return (_cpu_s() - before) / (raw["submitted_ios"] + raw["bridge_ios"]) * 1e9
+    ios: int = raw["submitted_ios"] + raw["bridge_ios"]
+    return (_cpu_s() - before) / ios * 1e9
 
 
 def _cpu_s() -> float:
@@ -53,7 +63,7 @@ def measured(make: Callable[[], Session], block: int, stop: Stop) -> float:
 
 def cost_of_data(target: str) -> dict[str, float]:
     """For each block size: the data's CPU time, plain and verifiable, and its share of a whole write's."""
-    result = {}
+    result: dict[str, float] = {}
     for block in (4096, 16_384, 131_072, 1 << 20):
         rows = [_costs(target, block) for _ in range(TRIES)]
         plain, sealed, whole = (median(column) for column in zip(*rows, strict=True))
@@ -75,7 +85,7 @@ def _costs(target: str, block: int) -> tuple[float, float, float]:
     plain = measured(lambda: Session.null_with_data(1 << 40, 1, limits, False), block, ios)
     sealed = measured(lambda: Session.null_with_data(1 << 40, 1, limits, True), block, ios)
     on_target = Stop(seconds=SECONDS)
-    whole = measured(lambda: Session.block(target, FILE_BYTES, 1, 1, DEPTH, block, False), block, on_target)
+    whole = measured(lambda: written(target, block), block, on_target)
     return plain - bare, sealed - bare, whole
 
 
@@ -107,7 +117,7 @@ def cost_of_the_log_to_ios(target: str) -> dict[str, float]:
         rates = []
         for logging in (False, True):
             with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix=".bench-") as folder:
-                with closing(Session.block(target, FILE_BYTES, 1, 1, DEPTH, 4096, False)) as session:
+                with closing(written(target, 4096)) as session:
                     writer = IoLogWriter(session.log_ios(), Path(folder) / "io-log") if logging else None
                     session.start(random_writes(4096).to_json(), Stop(seconds=SECONDS).to_json(), 10**9, True)
                     while (raw := session.wait(1.0)) is None:
@@ -120,28 +130,38 @@ def cost_of_the_log_to_ios(target: str) -> dict[str, float]:
 
 
 @contextmanager
-def target_or_file(arguments: list[str]) -> Iterator[str]:
-    if arguments:
-        yield arguments[0]
-        return
-    with tempfile.NamedTemporaryFile(dir=Path(__file__).parent, prefix=".bench-") as file:
-        for _ in range(FILE_BYTES >> 20):
-            file.write(bytes(1 << 20))
-        file.flush()
-        yield file.name
+def own_file() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix=".bench-") as folder:
+        yield str(filled(Path(folder) / "disk.img", FILE_BYTES))
 
 
-def data(arguments: list[str]) -> dict[str, float]:
-    with target_or_file(arguments) as target:
+@contextmanager
+def own_loop() -> Iterator[str]:
+    with own_file() as file, loop_on(Path(file)) as device:
+        yield device
+
+
+TARGETS: dict[str, Callable[[], AbstractContextManager[str]]] = {
+    "file": own_file,
+    "loop": own_loop,
+    "zram": lambda: zram_of(FILE_BYTES),
+}
+
+
+def data(kind: str) -> dict[str, float]:
+    with TARGETS[kind]() as target:
         return cost_of_data(target) | cost_of_the_log() | cost_of_the_log_to_ios(target)
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
+    kind = arguments[0] if arguments else "file"
+    if kind not in TARGETS or len(arguments) > 1:
+        raise SystemExit(f"one of {', '.join(TARGETS)}; the target is made for this, and none can be named")
     began = time.monotonic()
-    for name, value in data(sys.argv[1:]).items():
+    for name, value in data(kind).items():
         print(f"{name:44} {value:,.3g}")
     print(f"in {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -159,6 +159,8 @@ class BlockTrace:
 
     def requests(self) -> list[tuple[int, int, int]]:
         """(time in ns, +1 for an issue or -1 for a completion, sectors) of all requests, in order of time."""
+        if lost := self.lost():
+            raise RuntimeError(f"the trace lost {lost} events: trace less, or for a shorter time")
         found = []
         with (self._instance / "trace").open() as trace:
             for line in trace:

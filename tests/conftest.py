@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,11 @@ PATIENCE_S = 120
 SHORT = ("--set", "point_s=0.05", "--set", "wipc_capacities=0.05", "--set", "max_rounds=5")
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pytest_configure() -> None:
+    # A shell that starts the tests in the background would have them, and all they start, ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

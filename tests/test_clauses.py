@@ -49,6 +49,8 @@ WHOLE = {
     Kind.THERMAL_THROTTLING,
     Kind.DRIVE_HEALTH,
     Kind.HOST_LIMITED,
+    Kind.DATA_MISMATCH,
+    Kind.IO_LOG_INCOMPLETE,
 }
 
 
@@ -552,9 +554,13 @@ def test_what_only_a_person_knows_is_given_or_not_known() -> None:
     assert "serial number" in told["5.4"]
 
 
-def test_other_disclosures_are_named_below() -> None:
-    section = page("iops", disclosures=(disclosed(Kind.SIMULATED, "1.3"),))
-    assert section.notes[-1] == "Disclosures that concern the result as a whole: simulated (1.3)."
+@pytest.mark.parametrize(
+    ("kind", "clause"), [(Kind.SIMULATED, "1.3"), (Kind.DATA_MISMATCH, "6"), (Kind.IO_LOG_INCOMPLETE, "6")]
+)
+def test_other_disclosures_are_named_below(kind: Kind, clause: str) -> None:
+    section = page("iops", disclosures=(disclosed(kind, clause),))
+    said = kind.replace("_", " ")
+    assert section.notes[-1] == f"Disclosures that concern the result as a whole: {said} ({clause})."
     assert not any(verdict.startswith("DEPARTED") for verdict in verdicts(section).values())
 
 

@@ -221,7 +221,34 @@ def test_a_fixed_rate_is_split_over_threads_and_directions(tmp_path: Path) -> No
     assert (job["rate_iops"], job["rate_process"]) == ("150,50", "poisson")
     (text,) = job_files("a test", [measure(stimulus, Stop(seconds=1))], None, FILE_BYTES)
     assert fio(text, tmp_path, "--parse-only") == ""
+    assert text.count("fio's rate") == 1 and text.count("\nrate_iops=") == text.count("\nrate_process=") == 1
     assert "latency begins when it is issued" in text
+
+
+@needs_fio
+@pytest.mark.parametrize("weights", [(3, 3, 2), (1, 1, 1), (1,) * 7, (1, 2, 1000), (1,) * 60 + (900,)])
+def test_shares_of_block_sizes_sum_to_100(weights: tuple[int, ...], tmp_path: Path) -> None:
+    sizes = [4096 * (n + 1) for n in range(len(weights))]
+    stimulus = Stimulus("random", tuple(zip(sizes, weights, strict=True)), 0, 1, 1)
+    (text,) = job_files("a test", [measure(stimulus, Stop(seconds=1))], None, FILE_BYTES)
+    split = [part.split("/") for part in sections(text)[0]["bssplit"].split(":")]
+    assert [int(size) for size, _ in split] == sizes
+    percents = [int(percent) for _, percent in split]
+    assert sum(percents) == 100 and min(percents) >= 1
+    shares = [100 * weight / sum(weights) for weight in weights]
+    if min(shares) >= 1:  # smaller ones take from the others
+        assert all(abs(whole - share) < 1 for whole, share in zip(percents, shares, strict=True))
+    assert fio(text, tmp_path, "--parse-only") == ""
+
+
+@needs_fio
+@pytest.mark.parametrize("block", [4 * KIB, 128 * KIB])
+def test_what_fio_writes_is_new_throughout(block: int, tmp_path: Path) -> None:
+    """Not the same buffers with a few bytes of each sector changed."""
+    stimulus = Stimulus("sequential", ((block, 1),), 0, 1, 4)
+    run_fio([measure(stimulus, Stop(bytes=FILE_BYTES // 2))], tmp_path)
+    written = (tmp_path / "disk.img").read_bytes()[: FILE_BYTES // 2]
+    assert len({written[at : at + 64] for at in range(0, len(written), 64)}) == len(written) // 64
 
 
 # What fio does

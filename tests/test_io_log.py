@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from flashgauge import iolog
 from flashgauge._core import Session
 from flashgauge.cli import app
+from flashgauge.disclosure import Kind
 from flashgauge.iolog import COLUMNS, IoLogWriter, read_io_log
 from flashgauge.runfolder import read_journal
 from flashgauge.steps import Stimulus, Stop
@@ -124,9 +125,22 @@ def test_files_are_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert max(heights) < 50_000 + 2**15, "a file, and a batch at most"
 
 
-def test_a_disk_that_fails_is_told_and_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (MemoryError(), "MemoryError"),
+        (pl.exceptions.ComputeError("too long\nhere"), "ComputeError: too long"),
+        (pl.exceptions.PanicException("lost its head"), "PanicException: lost its head"),
+    ],
+)
+def test_a_log_that_cannot_be_written_is_told_and_holds_nothing_up(
+    error: BaseException, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More rows than may wait: the simulation would stand still if nobody took them."""
+
     def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
     with closing(simulated()) as session:
@@ -134,7 +148,7 @@ def test_a_disk_that_fails_is_told_and_holds_nothing_up(tmp_path: Path, monkeypa
         raw = run_step(session, Stimulus("random", ((4096, 1),), 100, 4, 8), Stop(ios=2_000_003))
     result = writer.finish()
     assert raw["submitted_ios"] == 2_000_003
-    assert (result.rows, result.dropped, result.error) == (0, 2_000_003, "No space left on device")
+    assert (result.rows, result.dropped, result.error) == (0, 2_000_003, said)
     assert list((tmp_path / "io-log").iterdir()) == []
 
 
@@ -154,6 +168,24 @@ def test_a_run_with_a_log(tmp_path: Path) -> None:
     written = json.loads((run / "run.json").read_text())
     assert written["io_log"]["rows"] == read_io_log(run).select(pl.len()).collect().item()
     assert written["io_log"]["dropped"] == 0
+
+
+def test_an_incomplete_log_is_disclosed_and_no_result_suffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    # The report writes Parquet files too: only the log's are refused.
+    monkeypatch.setattr(iolog.IoLogWriter, "_write_file", full)
+    run = tmp_path / "run"
+    settings = [f"--set={setting}" for setting in ("point_s=0.02", "max_rounds=5", "wipc_capacities=0.1")]
+    arguments = ["run", "tp", "sim:sata-enterprise?capacity=1GiB", "--io-log", "--json", "--out", str(run), *settings]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    written = json.loads((run / "run.json").read_text())
+    assert written["state"] == "complete"
+    assert written["io_log"]["rows"] == 0 and written["io_log"]["dropped"] > 1000
+    (told,) = [disclosure for disclosure in written["disclosures"] if disclosure["kind"] == Kind.IO_LOG_INCOMPLETE]
+    assert "No space left on device" in told["message"] and not told["invalidates"]
 
 
 def test_a_killed_run_leaves_its_log(tmp_path: Path) -> None:

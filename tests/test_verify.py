@@ -62,6 +62,19 @@ def test_the_command_reads_back_later(verified: tuple[Path, Path]) -> None:
     assert "could not be told" in flashgauge("verify", str(verified[1])).output, "the ledger is gone with the run"
 
 
+@pytest.mark.parametrize(
+    ("known", "limit"),
+    [
+        (1000, ""),
+        (997, "; in 3 sectors an older write in place of the last one could not be told"),
+        (0, "; an older write in place of the last one could not be told"),
+    ],
+)
+def test_the_sentence_says_how_far_it_goes(known: int, limit: str) -> None:
+    assert str(Findings(1000, 900, 100, known=known)).endswith(f"no mismatch{limit}")
+    assert str(Findings(1000, 899, 100, 1, known=known, first_bad_lba=7)).endswith(f"the first at LBA 7{limit}")
+
+
 def test_damage_is_found_and_an_error(verified: tuple[Path, Path]) -> None:
     disk, run = verified
     before = disk.read_bytes()

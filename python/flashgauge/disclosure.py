@@ -33,6 +33,7 @@ class Kind(StrEnum):
     FAULTS_INJECTED = "faults_injected"
     THERMAL_THROTTLING = "thermal_throttling"
     DATA_MISMATCH = "data_mismatch"
+    IO_LOG_INCOMPLETE = "io_log_incomplete"
     DRIVE_HEALTH = "drive_health"
     HOST_LIMITED = "host_limited"
 

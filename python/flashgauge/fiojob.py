@@ -191,7 +191,8 @@ def _sizes(stimulus: Stimulus) -> Made:
         percents = [100 * weight / total for _, weight in shares]
         if any(percent != int(percent) for percent in percents):
             notes.append("fio takes whole percents of each block size: the shares here are rounded")
-        options = ["bssplit=" + ":".join(f"{s}/{max(1, round(p))}" for (s, _), p in zip(shares, percents, strict=True))]
+        split = zip(shares, whole_percents(percents), strict=True)
+        options = ["bssplit=" + ":".join(f"{size}/{percent}" for (size, _), percent in split)]
         if stimulus.alignment_bytes is None:
             notes.append(f"fio aligns all sizes to {smallest} bytes, flashgauge each I/O to its own size")
     if stimulus.alignment_bytes is not None:
@@ -199,15 +200,19 @@ def _sizes(stimulus: Stimulus) -> Made:
     return options, notes
 
 
+def whole_percents(percents: Sequence[float]) -> list[int]:
+    """Whole numbers near these, by largest remainders: they sum to 100, as fio wants it, and none is 0."""
+    whole = [max(1, int(percent)) for percent in percents]
+    while sum(whole) != 100:
+        step = 1 if sum(whole) < 100 else -1
+        # What is furthest below its share gets one more, what is furthest above it one less; 1 stays 1.
+        places = [place for place in range(len(whole)) if step > 0 or whole[place] > 1]
+        whole[max(places, key=lambda place: step * (percents[place] - whole[place]))] += step
+    return whole
+
+
 def _threads(stimulus: Stimulus) -> Made:
-    options = [f"numjobs={stimulus.thread_count}", f"iodepth={stimulus.queue_depth}"]
-    if stimulus.rate_iops is None:
-        return options, []
-    options.append(f"rate_iops={max(1, round(stimulus.rate_iops / stimulus.thread_count))}")
-    options += ["rate_process=poisson"] if stimulus.arrivals == "poisson" else []
-    return options, [
-        "fio's rate is a whole number for each thread, and its latency does not count from when an I/O was due"
-    ]
+    return [f"numjobs={stimulus.thread_count}", f"iodepth={stimulus.queue_depth}"], []
 
 
 def _rate(stimulus: Stimulus) -> Made:
@@ -275,7 +280,9 @@ def _time(seconds: float) -> str:
 def _data(stimulus: Stimulus) -> Made:
     if stimulus.read_percent == 100:
         return [], []
-    if stimulus.entropy_percent == 100:
-        return ["scramble_buffers=1"], []
-    compressible = 100 - stimulus.entropy_percent
-    return [f"buffer_compress_percentage={compressible}", "buffer_compress_chunk=512", "refill_buffers=1"], []
+    # Without it fio writes the same buffer again and again, a few bytes of it changed.
+    options = ["refill_buffers=1"]
+    notes = ["fio fills the whole buffer anew for each write, in the thread that issues it: large blocks may slow it"]
+    if stimulus.entropy_percent < 100:
+        options += [f"buffer_compress_percentage={100 - stimulus.entropy_percent}", "buffer_compress_chunk=512"]
+    return options, notes

@@ -81,6 +81,9 @@ class IoLogWriter:
             except EOFError:
                 self._write()
                 return
+            except MemoryError as error:  # The batch is gone, nobody knows how long it was.
+                self._error = _told(error)
+                continue
             if batch is not None:
                 if not self._waiting:
                     began = monotonic()
@@ -90,7 +93,8 @@ class IoLogWriter:
                 self._write()
 
     def _write(self) -> None:
-        """One file of all that waits. After an error rows are taken and counted, so that nobody waits for room."""
+        """One file of all that waits. After an error of any kind rows are taken and counted on: a simulated drive waits
+        for room, and would for ever."""
         waiting, self._waiting = self._waiting, []
         rows = sum(batch["rows"] for batch in waiting)
         if not rows:
@@ -98,8 +102,8 @@ class IoLogWriter:
         if self._error is None:
             try:
                 self._write_file(pl.concat([_frame(batch) for batch in waiting]))
-            except OSError as error:
-                self._error = error.strerror or str(error)
+            except (Exception, pl.exceptions.PanicException) as error:
+                self._error = _told(error)
         if self._error is not None:
             self._lost += rows
             return
@@ -118,6 +122,13 @@ class IoLogWriter:
         finally:
             new.unlink(missing_ok=True)
         sync_folder(self._folder)
+
+
+def _told(error: BaseException) -> str:
+    """One line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
 
 
 def _frame(batch: dict[str, Any]) -> pl.DataFrame:
@@ -143,15 +154,15 @@ def logging_ios(session: Session, folder: RunFolder, wanted: bool) -> Iterator[N
         session.close()
         result = writer.finish()
         folder.update(io_log=result.to_json())
-        if result.dropped:
+        if result.dropped or result.error:
             folder.disclose(_incomplete(result))
 
 
 def _incomplete(result: IoLogResult) -> Disclosure:
     why = f"it could not be written ({result.error})" if result.error else "it was not written as fast as I/Os came"
     return Disclosure(
-        Kind.DATA_MISSING,
-        "5",
+        Kind.IO_LOG_INCOMPLETE,
+        "6",
         f"the I/O log lacks {result.dropped:,} of {result.rows + result.dropped:,} I/Os: {why}; all results count them",
         "put the run folder on a faster disk with more space, or leave out --io-log",
     )

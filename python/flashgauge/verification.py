@@ -60,7 +60,11 @@ class Findings:
 
     def __str__(self) -> str:
         """One sentence."""
-        limits = "" if self.known else "; an older write in place of the last one could not be told"
+        limits = ""
+        if not self.known:
+            limits = "; an older write in place of the last one could not be told"
+        elif unknown := self.sectors - self.known:
+            limits = f"; in {unknown:,} sectors an older write in place of the last one could not be told"
         if not self.bad:
             return (
                 f"{self.intact:,} sectors of 512 B read back as written, {self.unwritten:,} not written, "

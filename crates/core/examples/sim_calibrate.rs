@@ -65,7 +65,7 @@ fn per_second(result: &StepResult) -> f64 {
 /// Mean and maximum latency of a step of one operation, in ms.
 fn latency_ms(result: &StepResult) -> (f64, f64) {
     let side = if result.recorder.read.window_ios > 0 { &result.recorder.read } else { &result.recorder.write };
-    (side.latency_sum_ns as f64 / side.histogram.len() as f64 / 1e6, side.histogram.max() as f64 / 1e6)
+    (side.latency_sum_ns as f64 / side.histogram().len() as f64 / 1e6, side.histogram().max() as f64 / 1e6)
 }
 
 /// Physical capacity / user capacity, without the reserve and, on average, half of each open superblock.

@@ -1,7 +1,10 @@
 //! Completions -> counters, HDR histogram, interval series. Nothing saturates; merging is exact.
 
+mod latencies;
+
 use hdrhistogram::Histogram;
 
+use self::latencies::Latencies;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Access, Draw, Operation, Stimulus};
 
@@ -29,7 +32,7 @@ pub struct Tally {
     pub latency_sum_ns: u64,
     /// Exact, where the histogram knows three digits.
     pub latency_max_ns: u64,
-    pub histogram: Histogram<u64>,
+    latencies: Latencies,
 }
 
 impl Tally {
@@ -41,8 +44,13 @@ impl Tally {
             window_bytes: 0,
             latency_sum_ns: 0,
             latency_max_ns: 0,
-            histogram: latency_histogram(),
+            latencies: Latencies::new(),
         }
+    }
+
+    /// The latencies of all I/Os counted in `ios`.
+    pub fn histogram(&self) -> Histogram<u64> {
+        self.latencies.histogram()
     }
 
     #[inline]
@@ -51,8 +59,7 @@ impl Tally {
         self.bytes += bytes.0;
         self.latency_sum_ns += latency;
         self.latency_max_ns = self.latency_max_ns.max(latency);
-        // A latency of 0 ns (coarse clocks) counts as the smallest value the histogram can tell apart.
-        self.histogram.record(latency.max(1)).expect("the histogram grows");
+        self.latencies.record(latency);
     }
 
     fn merge(&mut self, other: &Self) {
@@ -62,7 +69,7 @@ impl Tally {
         self.window_bytes += other.window_bytes;
         self.latency_sum_ns += other.latency_sum_ns;
         self.latency_max_ns = self.latency_max_ns.max(other.latency_max_ns);
-        self.histogram.add(&other.histogram).expect("both histograms grow");
+        self.latencies.merge(&other.latencies);
     }
 }
 
@@ -164,11 +171,13 @@ impl Recorder {
         }
     }
 
+    /// Whether there is more than one block size or LBA group to count.
     #[inline]
+    pub fn counts_draws(&self) -> bool {
+        !self.size_ios.is_empty() || !self.group_ios.is_empty()
+    }
+
     pub fn count_draw(&mut self, draw: Draw) {
-        if self.size_ios.is_empty() && self.group_ios.is_empty() {
-            return;
-        }
         if let Some(ios) = self.size_ios.get_mut(draw.size) {
             *ios += 1;
         }
@@ -185,7 +194,7 @@ impl Recorder {
     }
 
     /// A successful I/O; in an open loop `submitted` is when it was due. `completed` must not run backwards between calls.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, operation: Operation, bytes: Bytes, submitted: Nanos, completed: Nanos) {
         if submitted < self.start || completed > self.window_end {
             return self.record_at_an_end(operation, bytes, submitted, completed);
@@ -222,7 +231,7 @@ impl Recorder {
         if operation == Operation::Read { &mut self.read } else { &mut self.write }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record_interval(&mut self, operation: Operation, bytes: Bytes, latency: Option<u64>, completed: Nanos) {
         while completed.0 >= self.interval_end && self.interval_end < self.window_end.0 {
             self.intervals.push(Interval::default());

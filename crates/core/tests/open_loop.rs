@@ -92,7 +92,7 @@ fn what_came_due_in_a_pause_is_issued_after_it() {
     assert!(assert_sound(&result) <= 2, "only the very end can miss");
     let lateness = result.recorder.lateness.as_ref().unwrap();
     assert!(lateness.max() > 100_000, "{} ns", lateness.max());
-    let latencies = &result.recorder.read.histogram;
+    let latencies = &result.recorder.read.histogram();
     assert!(latencies.max() >= lateness.value_at_quantile(0.9), "the wait is in the latency");
 }
 

@@ -39,8 +39,8 @@ fn contents(recorder: &Recorder) -> impl PartialEq + std::fmt::Debug + use<> {
     let tally = |tally: &flashgauge_core::recorder::Tally| {
         let counters = (tally.ios, tally.bytes, tally.window_ios, tally.window_bytes, tally.latency_sum_ns);
         let counts: Vec<_> =
-            tally.histogram.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
-        (counters, tally.histogram.min(), tally.histogram.max(), counts)
+            tally.histogram().iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
+        (counters, tally.histogram().min(), tally.histogram().max(), counts)
     };
     let mut errors: Vec<_> = recorder.errors.iter().map(|e| (e.operation == Read, e.errno, e.ios)).collect();
     errors.sort_unstable();
@@ -73,7 +73,7 @@ fn quantiles_are_those_of_the_sorted_latencies() {
         }
         let mut sorted = raw.clone();
         sorted.sort_unstable();
-        let histogram = &recorder.read.histogram;
+        let histogram = &recorder.read.histogram();
         for quantile in [0.0, 1e-4, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 1.0] {
             let rank = ((quantile * raw.len() as f64).ceil() as usize).max(1);
             let (exact, ours) = (sorted[rank - 1] as f64, histogram.value_at_quantile(quantile) as f64);
@@ -83,7 +83,7 @@ fn quantiles_are_those_of_the_sorted_latencies() {
         // The average comes from the sum and is exact.
         assert_eq!(recorder.read.latency_sum_ns, raw.iter().sum::<u64>());
         assert_eq!((recorder.read.ios, histogram.len()), (200_000, 200_000));
-        assert_eq!((recorder.write.ios, recorder.write.histogram.len()), (0, 0));
+        assert_eq!((recorder.write.ios, recorder.write.histogram().len()), (0, 0));
     }
 }
 
@@ -99,10 +99,10 @@ fn quantiles_of_merged_threads_are_those_of_all_latencies() {
     }
     let mut sorted = parts.concat();
     sorted.sort_unstable();
-    assert_eq!(merged.read.histogram.len(), 5 * 50_021);
+    assert_eq!(merged.read.histogram().len(), 5 * 50_021);
     for quantile in [0.01, 0.5, 0.99, 0.99999] {
         let exact = sorted[(quantile * sorted.len() as f64).ceil() as usize - 1] as f64;
-        let ours = merged.read.histogram.value_at_quantile(quantile) as f64;
+        let ours = merged.read.histogram().value_at_quantile(quantile) as f64;
         assert!((ours / exact - 1.0).abs() <= 1e-3, "quantile {quantile}: {ours} for {exact}");
     }
 }
@@ -118,9 +118,9 @@ fn long_latencies_do_not_saturate() {
         clock += latency;
         record(&mut long, read(clock - latency, clock));
     }
-    assert_eq!(long.read.histogram.len(), 5);
+    assert_eq!(long.read.histogram().len(), 5);
     for (rank, latency) in latencies.into_iter().enumerate() {
-        let ours = long.read.histogram.value_at_quantile((rank + 1) as f64 / 5.0) as f64;
+        let ours = long.read.histogram().value_at_quantile((rank + 1) as f64 / 5.0) as f64;
         assert!((ours / latency as f64 - 1.0).abs() <= 1e-3, "{ours} for {latency}");
     }
     assert_eq!(long.read.latency_sum_ns, latencies.iter().sum::<u64>());
@@ -131,7 +131,7 @@ fn long_latencies_do_not_saturate() {
     both.merge(&long);
     long.merge(&short);
     assert_eq!(contents(&both), contents(&long));
-    assert_eq!(both.read.histogram.len(), 6);
+    assert_eq!(both.read.histogram().len(), 6);
     assert!(latency_histogram().is_auto_resize());
 }
 
@@ -139,7 +139,7 @@ fn long_latencies_do_not_saturate() {
 fn a_latency_of_zero_counts() {
     let mut recorder = recorder(0, u64::MAX, SECOND);
     record(&mut recorder, read(7, 7));
-    assert_eq!((recorder.read.ios, recorder.read.histogram.len(), recorder.read.latency_sum_ns), (1, 1, 0));
+    assert_eq!((recorder.read.ios, recorder.read.histogram().len(), recorder.read.latency_sum_ns), (1, 1, 0));
 }
 
 /// Which I/Os belong to a window of 1000..=2000 ns: each case at both sides of each bound.
@@ -166,7 +166,7 @@ fn the_windows_bounds() {
             let counted = [own.ios, own.window_ios, recorder.handover_ios, recorder.late_ios];
             assert_eq!(counted, expected, "{operation:?} from {submitted} to {completed}");
             assert_eq!([own.bytes, own.window_bytes], [512 * own.ios, 512 * own.window_ios]);
-            assert_eq!(own.histogram.len(), own.ios);
+            assert_eq!(own.histogram().len(), own.ios);
             assert_eq!((other.ios, other.window_ios, recorder.ios()), (0, 0, own.ios));
             let window: u64 = recorder.intervals.iter().map(|i| i.read_ios + i.write_ios).sum();
             assert_eq!(window, own.window_ios, "the series is the window's");
@@ -214,7 +214,7 @@ fn errors_are_counted_by_kind_and_are_in_no_latency() {
     }
     let tally = |operation, errno, ios, first_lba| ErrorTally { operation, errno, ios, first_lba };
     assert_eq!(recorder.errors, [tally(Read, 5, 2, 70), tally(Write, 5, 1, 80), tally(Read, 121, 1, 90)]);
-    assert_eq!((recorder.error_ios(), recorder.ios(), recorder.read.histogram.len()), (4, 0, 0));
+    assert_eq!((recorder.error_ios(), recorder.ios(), recorder.read.histogram().len()), (4, 0, 0));
     let mut merged = recorder.clone();
     merged.merge(&recorder);
     assert_eq!(merged.error_ios(), 8);

@@ -27,7 +27,7 @@ fn assert_sound(result: &StepResult) {
     let recorder = &result.recorder;
     assert_eq!(result.submitted_ios, recorder.ios() + recorder.handover_ios + recorder.error_ios());
     assert_eq!(
-        (recorder.read.histogram.len(), recorder.write.histogram.len()),
+        (recorder.read.histogram().len(), recorder.write.histogram().len()),
         (recorder.read.ios, recorder.write.ios)
     );
     let sums = |of: fn(&flashgauge_core::recorder::Interval) -> u64| recorder.intervals.iter().map(of).sum::<u64>();
@@ -119,7 +119,7 @@ fn a_sequential_pass_by_four_threads_leaves_no_hole() {
     session.control(Control::WriteCache(true)).unwrap();
     let pass = step(&mut session, &sequential(4096, 100.0), Stop::Bytes { bytes: capacity });
     assert_eq!(pass.recorder.read.bytes, capacity);
-    assert!(pass.recorder.read.histogram.min() > tr_ns, "a hole would be answered without a die");
+    assert!(pass.recorder.read.histogram().min() > tr_ns, "a hole would be answered without a die");
 }
 
 // Timed steps
@@ -174,7 +174,7 @@ fn depth_and_threads_change_from_step_to_step() {
     for (threads, depth) in [(8, 64), (1, 1), (2, 1), (1, 2), (4, 8), (1, 1)] {
         let result = step(&mut session, &at(random(4096, 100.0), threads, depth), seconds(0.5));
         assert_sound(&result);
-        let max = result.recorder.read.histogram.max() as f64;
+        let max = result.recorder.read.histogram().max() as f64;
         // Nothing was written: the link serves one read after the other, so the longest waits for all others.
         let longest = alone + f64::from(threads * depth) * service;
         assert!(max <= longest * 1.002, "T{threads}Q{depth}: {max} ns, not {longest}");
@@ -426,7 +426,8 @@ fn history(seed: u64) -> Vec<String> {
         let times = (result.window_ns, result.handover_ns, result.submitted_ios, result.bridge_ios, result.gap_ns);
         let recorder = &result.recorder;
         let histogram = |tally: &flashgauge_core::recorder::Tally| {
-            let counts = tally.histogram.iter_recorded();
+            let histogram = tally.histogram();
+            let counts = histogram.iter_recorded();
             let counts: Vec<_> = counts.map(|value| (value.value_iterated_to(), value.count_at_value())).collect();
             format!("{counts:?} {} {} {}", tally.bytes, tally.window_ios, tally.latency_sum_ns)
         };
@@ -456,7 +457,7 @@ fn the_same_seed_gives_the_same_results() {
 fn a_purge_makes_the_drive_fresh_again() {
     let mut session = simulated(1, 1, 1);
     let reads = random(4096, 100.0);
-    let longest = |session: &mut Session| step(session, &reads, Stop::Ios { ios: 100 }).recorder.read.histogram.max();
+    let longest = |session: &mut Session| step(session, &reads, Stop::Ios { ios: 100 }).recorder.read.histogram().max();
     let fresh = longest(&mut session);
     step(&mut session, &sequential(MIB, 0.0), Stop::Bytes { bytes: 1_000_000_000 / 512 * 512 });
     let used = longest(&mut session);

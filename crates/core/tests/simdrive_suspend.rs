@@ -150,8 +150,8 @@ fn the_tail_of_reads_is_that_of_reads() {
         let writes = iops(&mixed) * 0.9;
         // The share of the dies' time that reads take.
         let taken = iops(&mixed) * 0.1 * us / busy;
-        assert!(read.histogram.len() > 10_000);
-        (read.histogram.value_at_quantile(0.999) as f64 / 1e3, writes / alone, 1.0 - taken)
+        assert!(read.histogram().len() > 10_000);
+        (read.histogram().value_at_quantile(0.999) as f64 / 1e3, writes / alone, 1.0 - taken)
     };
     let (tail_us, writes, law) = run(true);
     assert!(tail_us < 500.0, "with: {tail_us} us");

@@ -182,7 +182,7 @@ proptest! {
         prop_assert_eq!(result.recorder.error_ios(), done.failed);
         prop_assert_eq!((done.submitted, done.completed), (ios, ios), "nothing in flight");
         prop_assert!(done.most_outstanding <= u64::from(depth), "of one thread");
-        let histograms = result.recorder.read.histogram.len() + result.recorder.write.histogram.len();
+        let histograms = result.recorder.read.histogram().len() + result.recorder.write.histogram().len();
         prop_assert_eq!(histograms, ios - done.failed);
         prop_assert_eq!(result.written_bytes, result.recorder.write.bytes);
     }

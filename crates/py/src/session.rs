@@ -272,7 +272,7 @@ fn direction(py: Python<'_>, tally: Tally) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("window_bytes", tally.window_bytes)?;
     dict.set_item("latency_sum_ns", tally.latency_sum_ns)?;
     dict.set_item("latency_max_ns", tally.latency_max_ns)?;
-    dict.set_item("histogram", Histogram { inner: tally.histogram }.into_pyobject(py)?)?;
+    dict.set_item("histogram", Histogram { inner: tally.histogram() }.into_pyobject(py)?)?;
     Ok(dict)
 }
 

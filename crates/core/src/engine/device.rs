@@ -61,6 +61,13 @@ pub trait Device {
     /// thread can be asked to stop. With nothing outstanding this is idling until `until`.
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError>;
 
+    /// Like `wait`, in virtual time, but what completes before `until` may come together while the device cannot begin
+    /// what is submitted next: when each was issued in place of another, it would have done nothing but queue.
+    #[inline]
+    fn wait_together(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
+        self.wait(until, done)
+    }
+
     /// The data pattern of the writes to come: share of it that is random.
     fn set_entropy(&mut self, percent: u8);
 

@@ -10,7 +10,7 @@
 //! queue of large blocks on many threads would take seconds and gigabytes. The first ones are made ready while
 //! a thread has nothing else to do, so that a step's first I/Os do not wait for them; the others follow meanwhile.
 //!
-//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file, in `uring/ring.rs` and in
+//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file, `uring/ring.rs` and
 //! `uring/nop.rs`.
 
 #![allow(unsafe_code)]

@@ -163,7 +163,13 @@ impl<D: Device> Worker<D> {
             };
             let until = if now >= ends { Nanos::MAX } else { ends };
             let until = if self.open_loop { until.min(self.next_due(now)) } else { until };
-            self.device.wait(self.next_look(until, now), &mut self.done)?;
+            // Before the window opens, and after it has closed, each completion may change what is issued next.
+            match &self.current {
+                Some(current) if current.open && now < ends && !current.reported && !self.open_loop => {
+                    self.device.wait_together(until, &mut self.done)?;
+                }
+                _ => self.device.wait(self.next_look(until, now), &mut self.done)?,
+            }
             recently = self.done.last().map(|completion| completion.at);
             self.take_completions(true)?;
             if self.open_loop {
@@ -261,7 +267,7 @@ impl<D: Device> Worker<D> {
     }
 
     /// Issue the next I/O of the slot's lane, if it may have one.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, slot: u32, now: Nanos) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let entry = &mut self.slots[slot as usize];
@@ -288,7 +294,7 @@ impl<D: Device> Worker<D> {
     }
 
     /// Issue the next I/O of the slot's lane, which was due at `due`.
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, slot: u32, due: Nanos, now: Nanos, counted: bool) -> Result<(), Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let entry = &mut self.slots[slot as usize];
@@ -304,7 +310,9 @@ impl<D: Device> Worker<D> {
         }
         self.device.submit(slot, &request)?;
         if counted && let Some(recorder) = &mut current.recorder {
-            recorder.count_draw(lane.stream.last_draw());
+            if recorder.counts_draws() {
+                recorder.count_draw(lane.stream.last_draw());
+            }
             if self.open_loop {
                 recorder.record_lateness(now.since(due));
             }
@@ -318,24 +326,18 @@ impl<D: Device> Worker<D> {
         if let Some(log) = &mut self.log {
             log.submitted(slot, now);
         }
-        *entry = Slot {
-            busy: true,
-            step: counted.then_some(current.plan.number),
-            operation: request.operation,
-            bytes: request.bytes,
-            lba: request.lba.0,
-            due,
-            ..*entry
-        };
+        entry.busy = true;
+        entry.step = counted.then_some(current.plan.number);
+        entry.operation = request.operation;
+        (entry.bytes, entry.lba, entry.due) = (request.bytes, request.lba.0, due);
         Ok(())
     }
 
     /// Record what completed; issue again in its place unless draining.
-    #[inline]
     fn take_completions(&mut self, reissue: bool) -> Result<(), Error> {
         self.open_in_turn();
-        for index in 0..self.done.len() {
-            let completion = self.done[index];
+        let mut done = std::mem::take(&mut self.done);
+        for completion in done.drain(..) {
             let slot = &mut self.slots[completion.slot as usize];
             assert!(slot.busy, "a completion belongs to an I/O that is outstanding");
             slot.busy = false;
@@ -373,7 +375,7 @@ impl<D: Device> Worker<D> {
                 false => {}
             }
         }
-        self.done.clear();
+        self.done = done;
         if let Some(current) = self.current.as_mut().filter(|current| current.held && current.open) {
             current.held = false;
             let now = self.device.now();

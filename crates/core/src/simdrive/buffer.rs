@@ -8,24 +8,42 @@ use super::slc::CellMode;
 impl SimDrive {
     /// Take data of waiting writes into the buffer, in order, while there is room.
     pub(super) fn fill_buffer(&mut self) {
-        // While the buffer was full, arrivals only queued up.
-        while let Some(slot) = self.calendar.pop_arrival() {
-            self.arrived(slot);
+        if self.waits_for_flash() {
+            // Whether more is on its way must be known.
+            while let Some(slot) = self.calendar.pop_arrival() {
+                self.arrived(slot);
+            }
+        } else if self.buffer_free <= 0 {
+            return;
         }
-        while let Some(&slot) = self.buffer_waiting.front() {
+        // While the buffer was full, arrivals only queued up: each comes when there is room for it.
+        while let Some(slot) = self.next_waiting() {
             while self.commands[slot as usize].left > 0 {
                 if self.buffer_free <= 0 {
+                    self.buffer_waiting.push_front(slot);
                     return;
                 }
                 self.buffer_units(slot);
             }
-            self.buffer_waiting.pop_front();
             self.write_accepted(slot);
+            if self.buffer_free <= 0 && !self.waits_for_flash() {
+                return;
+            }
         }
         if self.waits_for_flash() && self.writes_on_link == 0 {
             // Nothing is on its way that could fill the open page, and somebody waits for it.
             self.flush_open_page();
         }
+    }
+
+    /// The write that goes into the buffer next.
+    #[inline]
+    fn next_waiting(&mut self) -> Option<u32> {
+        self.buffer_waiting.pop_front().or_else(|| {
+            let arrived = self.calendar.pop_arrival();
+            self.writes_on_link -= u32::from(arrived.is_some());
+            arrived
+        })
     }
 
     #[inline]
@@ -38,6 +56,13 @@ impl SimDrive {
     fn buffer_units(&mut self, slot: u32) {
         let waits = self.waits_for_flash();
         let command = &mut self.commands[slot as usize];
+        if command.units == 1 && !command.partial_first && !waits && !self.extras.watches {
+            // As below, where all that is about more units, or waiting, comes to nothing.
+            let unit = command.first_unit;
+            command.left = 0;
+            self.buffer_free -= 1;
+            return self.write_units(unit, 1);
+        }
         let index = command.units - command.left as u32;
         let unit = command.first_unit + u64::from(index);
         let partial = (index == 0 && command.partial_first) || (command.left == 1 && command.partial_last);
@@ -62,6 +87,11 @@ impl SimDrive {
         if self.extras.watches {
             self.watch_write(slot, unit, count, partial);
         }
+        self.write_units(unit, count);
+    }
+
+    #[inline(always)]
+    fn write_units(&mut self, unit: u64, count: u32) {
         self.ftl.write(unit, count, &mut self.work);
         if !self.work.is_empty() {
             self.start_work();

@@ -57,9 +57,14 @@ impl Ftl {
             let urgent = self.free.len() < LEAST_FREE;
             // As many as are due, and all where that gains nothing.
             let share = victim.host_units * victim.valid_at_start;
-            let due =
-                if share > 0 { share.checked_next_multiple_of(gain).map_or(u64::MAX, |all| all / gain) } else { 0 };
+            let due = match (share, gain) {
+                (0, _) => 0,
+                (_, 0) => u64::MAX,
+                _ => share.div_ceil(gain),
+            };
+            let before = victim.cursor;
             self.collect_until(&mut victim, if urgent { u64::MAX } else { due }, work);
+            self.expected.as_many(&victim, victim.cursor - before, units);
             let left = self.superblocks[victim.superblock as usize].valid;
             if left > 0 {
                 self.victim = Some(victim);
@@ -162,7 +167,7 @@ impl Ftl {
             let first = base + victim.cursor;
             victim.cursor += n;
             let mut valid = self.valid.window(first, n as u32);
-            let (moved, senses) = (u64::from(valid.count_ones()), self.senses(valid));
+            let (moved, senses) = (u64::from(valid.count_ones()), self.geometry.senses(valid));
             while valid != 0 {
                 self.move_unit(first + u64::from(valid.trailing_zeros()), victim.superblock, work);
                 valid &= valid - 1;
@@ -179,17 +184,6 @@ impl Ftl {
             }
         }
         false
-    }
-
-    /// Read operations that the units of a page take whose bits are set: one for each page of the flash they are in.
-    #[inline]
-    pub(super) fn senses(&self, units: u64) -> u32 {
-        let m = self.geometry.units_per_sense;
-        if m == self.geometry.units_per_page {
-            return u32::from(units != 0);
-        }
-        let one = u64::MAX >> (64 - m);
-        (0..self.geometry.units_per_page).step_by(m as usize).map(|at| u32::from((units >> at) & one != 0)).sum()
     }
 
     fn move_unit(&mut self, from: u64, victim: u32, work: &mut Vec<FlashWork>) {

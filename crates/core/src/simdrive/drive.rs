@@ -14,6 +14,7 @@ use super::ftl::{FlashWork, Ftl};
 use super::idle::IdleCollection;
 use super::memory::fresh_ftl;
 use super::params::{DriveParameters, UNIT};
+use super::stream::LEAST_PAGES;
 use crate::engine::{Completion, Conditions, Control, Device};
 use crate::error::{DeviceError, Error, TargetError};
 use crate::units::{Bytes, Lba, Nanos};
@@ -52,6 +53,8 @@ pub struct SimDrive {
     pub(super) idle_collection: IdleCollection,
     /// Writes in the drive that are worth streaming.
     pub(super) large_writes: u32,
+    /// Units of the largest write that is not.
+    pub(super) most_small: u32,
     /// Commands to tell when a host page is programmed, by physical page; only where flash is waited for.
     pub(super) page_waiters: Vec<(u32, Vec<u32>)>,
     /// ... by pool.
@@ -92,6 +95,7 @@ impl SimDrive {
             plainly: false,
             idle_collection: IdleCollection::new(p, 0),
             large_writes: 0,
+            most_small: LEAST_PAGES * p.geometry().units_per_page,
             page_waiters: vec![],
             open_page_waiters: [vec![], vec![]],
             unmapped_writes: 0,
@@ -121,7 +125,7 @@ impl SimDrive {
     pub fn purge(&mut self) -> Result<(), TargetError> {
         assert_eq!(self.active, 0, "a purge needs an idle drive");
         self.finish_background();
-        self.ftl = fresh_ftl(&self.parameters)?;
+        self.ftl.purge();
         self.extras.purged(self.parameters.dies);
         self.idle_collection = IdleCollection::new(&self.parameters, self.idle_collection.since);
         // What was gathering in the open page is gone too.
@@ -211,32 +215,88 @@ impl SimDrive {
     /// Hand what the FTL asks for to the dies.
     pub(super) fn start_work(&mut self) {
         for i in 0..self.work.len() {
-            let (die, done) = match self.work[i] {
-                FlashWork::CollectRead { page, units, senses, mode } => {
-                    let die = self.flash.die_of(page);
-                    let die_ns = self.flash.sense_ns(mode, senses);
-                    (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
+            match self.work[i] {
+                FlashWork::Move(moves) if self.extras.watches => {
+                    moves.one_by_one(self.ftl.geometry()).into_iter().for_each(|work| self.start(work));
                 }
-                FlashWork::Program { page, erase, mode, host } => {
-                    let die = self.flash.die_of(page);
-                    if self.extras.watches {
-                        self.watch_program(die, mode, host.is_some());
-                    }
-                    let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
-                    let waiters = &mut self.open_page_waiters[self.ftl.pool()];
-                    if host.is_some() && !waiters.is_empty() {
-                        self.page_waiters.push((page, std::mem::take(waiters)));
-                    }
-                    (die, self.flash.program(die, job, mode, erase, self.now))
+                FlashWork::Move(moves) => {
+                    let (geometry, calendar) = (self.ftl.geometry(), &mut self.calendar);
+                    self.flash.move_units(&moves, geometry, self.now, |die, done| calendar.set_die(die, Some(done)));
                 }
-            };
-            self.enter_die(die, done);
+                work => self.start(work),
+            }
         }
         self.work.clear();
     }
 
-    /// Advance by one event; the slot of a command that the host now knows to be done.
     #[inline]
+    fn start(&mut self, work: FlashWork) {
+        let (die, done) = match work {
+            FlashWork::CollectRead { page, units, senses, mode } => {
+                let die = self.flash.die_of(page);
+                let die_ns = self.flash.sense_ns(mode, senses);
+                (die, self.flash.read(die, die_ns, Job::InnerRead { units }, self.now))
+            }
+            FlashWork::Program { page, erase, mode, host } => {
+                let die = self.flash.die_of(page);
+                if self.extras.watches {
+                    self.watch_program(die, mode, host.is_some());
+                }
+                let job = host.map_or(Job::InnerProgram, |units| Job::HostProgram { page, units });
+                let waiters = &mut self.open_page_waiters[self.ftl.pool()];
+                if host.is_some() && !waiters.is_empty() {
+                    self.page_waiters.push((page, std::mem::take(waiters)));
+                }
+                (die, self.flash.program(die, job, mode, erase, self.now))
+            }
+            FlashWork::Move(_) => unreachable!("moves are started together, or taken apart"),
+        };
+        self.enter_die(die, done);
+    }
+
+    /// Go on until a command is done, or `until`. `TOGETHER`: until one is whose place no other takes, in the drive, that
+    /// was submitted before; those done by then come before `until`.
+    fn advance<const TOGETHER: bool>(&mut self, until: Nanos, done: &mut Vec<Completion>) {
+        let mut end = until.0;
+        loop {
+            let horizon = end.min(self.extras.alarm);
+            if self.large_writes > 0 {
+                self.stream(horizon);
+            }
+            if self.active == 0 {
+                self.idle(horizon);
+            }
+            let Some((at, event)) = self.calendar.pop_until(horizon, self.buffer_free <= 0) else {
+                if self.rings(end) {
+                    self.ring(done);
+                    if done.is_empty() {
+                        continue;
+                    }
+                    return;
+                }
+                break;
+            };
+            self.now = at;
+            if let Some(slot) = self.handle(event) {
+                self.ftl.settle();
+                let result = if self.extras.watches { self.watch_done(slot) } else { Ok(()) };
+                done.push(Completion { slot, at: Nanos(at), result });
+                // With none waiting, the host's next command begins at once.
+                if !TOGETHER || self.waiting.is_empty() || self.extras.watches {
+                    return;
+                }
+                end = until.0 - 1;
+            }
+        }
+        self.ftl.settle();
+        if !TOGETHER || done.is_empty() {
+            assert!(until != Nanos::MAX, "a drive with nothing to do was asked to wait forever");
+            self.now = self.now.max(until.0);
+        }
+    }
+
+    /// Advance by one event; the slot of a command that the host now knows to be done.
+    #[inline(always)]
     fn handle(&mut self, event: Event) -> Option<u32> {
         match event {
             Event::Die(die) => {
@@ -264,6 +324,7 @@ impl SimDrive {
         }
     }
 
+    #[inline(always)]
     fn die_done(&mut self, die: u32, job: Job) {
         match job {
             Job::HostRead { slot, units } => {
@@ -300,7 +361,7 @@ impl Device for SimDrive {
         Nanos(self.now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, slot: u32, request: &Request) -> Result<(), DeviceError> {
         let command = Command::new(request, self.parameters.capacity_bytes);
         if command.units > EXPECTED_UNITS {
@@ -327,35 +388,12 @@ impl Device for SimDrive {
     }
 
     fn wait(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
-        loop {
-            let horizon = until.0.min(self.extras.alarm);
-            if self.large_writes > 0 {
-                self.stream(horizon);
-            }
-            if self.active == 0 {
-                self.idle(horizon);
-            }
-            let Some((at, event)) = self.calendar.pop_until(horizon, self.buffer_free <= 0) else {
-                if self.rings(until.0) {
-                    self.ring(done);
-                    if done.is_empty() {
-                        continue;
-                    }
-                    return Ok(());
-                }
-                break;
-            };
-            self.now = at;
-            if let Some(slot) = self.handle(event) {
-                self.ftl.settle();
-                let result = if self.extras.watches { self.watch_done(slot) } else { Ok(()) };
-                done.push(Completion { slot, at: Nanos(at), result });
-                return Ok(());
-            }
-        }
-        self.ftl.settle();
-        assert!(until != Nanos::MAX, "a drive with nothing to do was asked to wait forever");
-        self.now = self.now.max(until.0);
+        self.advance::<false>(until, done);
+        Ok(())
+    }
+
+    fn wait_together(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), DeviceError> {
+        self.advance::<true>(until, done);
         Ok(())
     }
 

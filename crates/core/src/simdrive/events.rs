@@ -96,13 +96,15 @@ impl Calendar {
 
     #[inline]
     fn set_leaf(&mut self, die: u32, key: Key) {
-        let mut node = self.dies.len() / 2 + die as usize;
-        self.dies[node] = key;
-        while node > 1 {
+        let leaf = self.dies.len() / 2 + die as usize;
+        self.dies[leaf] = key;
+        let pairs = self.dies.as_chunks_mut::<2>().0;
+        let mut node = leaf / 2;
+        while node > 0 {
             // Through memory: carried along in registers, the compiler makes the least a branch.
-            let pair = node / 2 * 2;
+            let [a, b] = pairs[node];
+            pairs[node / 2][node % 2] = a.min(b);
             node /= 2;
-            self.dies[node] = self.dies[pair].min(self.dies[pair + 1]);
         }
     }
 
@@ -220,7 +222,8 @@ impl Calendar {
         let arrival = if hold_arrivals { NEVER } else { self.fronts[0] };
         let first = self.first_die().min(self.fronts[1]).min(self.fronts[2]).min(arrival);
         let at = (first >> 64) as u64;
-        if first == NEVER || at > until {
+        // Nothing happens at the end of time but what never does.
+        if at > until || at == u64::MAX {
             return None;
         }
         self.taken = first;
@@ -231,7 +234,12 @@ impl Calendar {
         }
         let queue = kind as usize - 1;
         self.turn(queue);
-        Some((at, [Event::Arrived(index), Event::ReadDone(index), Event::WriteDone(index)][queue]))
+        let event = match queue {
+            0 => Event::Arrived(index),
+            1 => Event::ReadDone(index),
+            _ => Event::WriteDone(index),
+        };
+        Some((at, event))
     }
 
     /// The slot of the earliest arrival, if it was held and comes before the event that was taken last.

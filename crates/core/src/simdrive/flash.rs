@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 
 use super::divisor::Divisor;
-use super::params::{DriveParameters, UNIT};
+use super::moves::Moves;
+use super::params::{DriveParameters, Geometry, UNIT};
 use super::slc::CellMode;
 use super::suspend::Suspension;
 
@@ -197,7 +198,7 @@ impl Flash {
     }
 
     /// Queue read operations on `die` that take `die_ns` in all. Returns when the die is done, if it begins at once.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, die: u32, die_ns: u64, job: Job, now: u64) -> Option<u64> {
         let queued = Queued { job, die_ns, programs: 0, channel_ns: 0, controller_ns: 0 };
         let host = matches!(job, Job::HostRead { .. });
@@ -208,6 +209,49 @@ impl Flash {
             return Some(self.begin(die, queued, from));
         }
         self.queue(die, queued, host && self.read_priority, now)
+    }
+
+    /// Queue what collecting pages together takes; `begun` gets each die that begins with it at once, and when it is
+    /// done. Pages that follow each other are on dies that do.
+    #[inline]
+    pub fn move_units(&mut self, moves: &Moves, geometry: &Geometry, now: u64, mut begun: impl FnMut(u32, u64)) {
+        let (n, dies) = (geometry.units_per_page, geometry.dies);
+        let (read_ns, native) =
+            (self.times.cells[moves.mode as usize].read_ns, self.times.cells[CellMode::Native as usize]);
+        let (mut from, mut to) = (self.die_of(moves.from), self.die_of(moves.to));
+        let (mut left, mut filled, mut programs, mut reads) = (moves.valid, moves.filled, 0u32, 0u32);
+        while left != 0 {
+            let here = left & (u64::MAX >> (u64::BITS - n));
+            left = left.unbounded_shr(n);
+            if here != 0 {
+                let units = here.count_ones();
+                filled += units;
+                if filled >= n {
+                    filled -= n;
+                    let erase_ns = if moves.erases >> programs & 1 != 0 { native.erase_ns } else { 0 };
+                    let (channel_ns, controller_ns) = (native.page_transfer_ns, native.page_controller_ns);
+                    let die_ns = native.program_ns + erase_ns;
+                    let program = Queued { job: Job::InnerProgram, die_ns, programs: 1, channel_ns, controller_ns };
+                    if let Some(done) = self.queue(to, program, false, now) {
+                        begun(to, done);
+                    }
+                    programs += 1;
+                    to = if to + 1 == dies { 0 } else { to + 1 };
+                }
+                let senses = geometry.senses(here);
+                reads += senses;
+                let (job, die_ns) = (Job::InnerRead { units }, read_ns * u64::from(senses));
+                let read = Queued { job, die_ns, programs: 0, channel_ns: 0, controller_ns: 0 };
+                if let Some(done) = self.queue(from, read, false, now) {
+                    begun(from, done);
+                }
+            }
+            from = if from + 1 == dies { 0 } else { from + 1 };
+        }
+        self.counts[moves.mode as usize].reads += u64::from(reads);
+        let counts = &mut self.counts[CellMode::Native as usize];
+        counts.programs += u64::from(programs);
+        counts.erases += u64::from(moves.erases.count_ones());
     }
 
     /// Queue a read-modify-write's read.
@@ -234,7 +278,8 @@ impl Flash {
         self.queue(die, queued, false, now)
     }
 
-    /// Inlined, so that what is queued is made in its place: its copying cost more than all else here.
+    /// Inlined, so that what is queued is made in its place: its copying cost more than all else here. What is folded
+    /// is only added up.
     #[inline(always)]
     fn queue(&mut self, die: u32, queued: Queued, first: bool, now: u64) -> Option<u64> {
         let state = &mut self.dies[die as usize];
@@ -247,26 +292,26 @@ impl Flash {
         }
         match state.others.back_mut() {
             Some(last) if !self.read_priority && folds(last.job) && last.programs < MOST_FOLDED => {
-                let mut all = Queued {
-                    job: queued.job,
-                    die_ns: last.die_ns + queued.die_ns,
-                    programs: last.programs + queued.programs,
-                    channel_ns: last.channel_ns + queued.channel_ns,
-                    controller_ns: last.controller_ns + queued.controller_ns,
-                };
-                if let Job::InnerRead { units } = last.job {
+                let before = std::mem::replace(&mut last.job, queued.job);
+                last.die_ns += queued.die_ns;
+                if queued.programs > 0 {
+                    last.programs += queued.programs;
+                    last.channel_ns += queued.channel_ns;
+                    last.controller_ns += queued.controller_ns;
+                }
+                if let Job::InnerRead { units } = before {
                     let across = self.times.unit_transfer_ns * u64::from(units);
-                    if all.programs > 0 && all.die_ns > across {
+                    let through = self.times.unit_controller_ns * u64::from(units);
+                    if last.programs > 0 && last.die_ns > across {
                         // The channel takes it when the program begins, which for that begins as much earlier.
-                        all.channel_ns += across;
-                        all.die_ns -= across;
-                        all.controller_ns += self.times.unit_controller_ns * u64::from(units);
+                        last.channel_ns += across;
+                        last.die_ns -= across;
+                        last.controller_ns += through;
                     } else {
                         self.channels[state.channel] += across;
-                        self.controller += self.times.unit_controller_ns * u64::from(units);
+                        self.controller += through;
                     }
                 }
-                *last = all;
             }
             _ => state.others.push_back(queued),
         }
@@ -343,7 +388,7 @@ impl Flash {
 
     /// Move `units` units read on `die` over its channel and through the controller, which takes `overhead_ns` beside;
     /// returns when they are across.
-    #[inline]
+    #[inline(always)]
     pub fn transfer(&mut self, die: u32, units: u32, overhead_ns: u64, now: u64) -> u64 {
         let channel = &mut self.channels[self.dies[die as usize].channel];
         *channel = now.max(*channel) + self.times.unit_transfer_ns * u64::from(units);

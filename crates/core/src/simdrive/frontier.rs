@@ -51,6 +51,17 @@ impl Erases {
         page == self.next && self.turn()
     }
 
+    /// The same of so many pages from this one on, at most 64: a bit for each.
+    #[inline]
+    pub fn due_of(&mut self, page: u32, pages: u32) -> u64 {
+        let mut due = 0;
+        while self.next.wrapping_sub(page) < pages {
+            due |= 1 << (self.next - page);
+            self.turn();
+        }
+        due
+    }
+
     #[cold]
     fn turn(&mut self) -> bool {
         self.done += 1;

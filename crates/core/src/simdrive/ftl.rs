@@ -13,6 +13,7 @@ use super::collect::Victim;
 use super::divisor::Divisor;
 use super::frontier::Frontier;
 use super::memory::{Bits, NONE, Table};
+use super::moves::{Expected, Moves};
 use super::params::Geometry;
 use super::pools::Pool;
 use super::slc::{CellMode, SlcCache};
@@ -27,6 +28,9 @@ const FEW_UNITS: u32 = 4;
 pub enum FlashWork {
     /// Read the valid units of a page that is being collected, with so many read operations.
     CollectRead { page: u32, units: u32, senses: u32, mode: CellMode },
+    /// The same of several pages, and programs of the pages their units fill, each just before the read of the page
+    /// that fills it.
+    Move(Moves),
     /// Program a page of host or collected data; erase the die's block before it if `erase`. A page of host data is of
     /// so many units, by the mode.
     Program { page: u32, erase: bool, mode: CellMode, host: Option<u32> },
@@ -76,7 +80,7 @@ pub struct Ftl {
     pub(super) pages_per_superblock: u32,
     pub(super) collection: Collection,
     pub(super) victims: Victims,
-    superblock_of: Divisor,
+    pub(super) superblock_of: Divisor,
     page_size: Divisor,
     sense_size: Divisor,
     pub(super) map: Table,
@@ -100,14 +104,34 @@ pub struct Ftl {
     pub(super) other: Option<Box<Pool>>,
     pub(super) in_cold: bool,
     pub(super) stamps: Option<Stamps>,
+    pub(super) expected: Expected,
 }
 
 impl Ftl {
     /// A drive fresh out of the box. Errors: not enough memory for the tables.
     pub fn new(geometry: Geometry, collection: Collection) -> std::io::Result<Self> {
-        let all = geometry.superblocks + geometry.slc_superblocks;
-        let physical = geometry.units_per_superblock * all;
+        let physical = geometry.units_per_superblock * (geometry.superblocks + geometry.slc_superblocks);
         assert!(physical < u64::from(NONE), "physical units are numbered with 32 bits");
+        let tables = (Table::new(geometry.units)?, Table::new(physical)?, Bits::new(physical)?);
+        Ok(Self::fresh(geometry, collection, tables))
+    }
+
+    /// Fresh out of the box again, in the same memory: twice the tables of a large drive may be more than there is.
+    pub fn purge(&mut self) {
+        let (mut map, mut reverse) = (std::mem::take(&mut self.map), std::mem::take(&mut self.reverse));
+        let mut valid = std::mem::take(&mut self.valid);
+        map.reset();
+        reverse.reset();
+        valid.reset();
+        let kept_stamps = self.stamps.take().is_some();
+        *self = Self::fresh(self.geometry, self.collection, (map, reverse, valid));
+        if kept_stamps {
+            self.keep_stamps();
+        }
+    }
+
+    fn fresh(geometry: Geometry, collection: Collection, (map, reverse, valid): (Table, Table, Bits)) -> Self {
+        let all = geometry.superblocks + geometry.slc_superblocks;
         let fresh = Superblock { state: State::Free, valid: 0, erases: 0, used: false, mode: CellMode::Native };
         let mut superblocks = vec![fresh; all as usize];
         superblocks[geometry.superblocks as usize..].iter_mut().for_each(|block| block.mode = CellMode::Slc);
@@ -123,9 +147,9 @@ impl Ftl {
             superblock_of: Divisor::new(geometry.units_per_superblock),
             page_size: Divisor::new(u64::from(geometry.units_per_page)),
             sense_size: Divisor::new(u64::from(geometry.units_per_sense)),
-            map: Table::new(geometry.units)?,
-            reverse: Table::new(physical)?,
-            valid: Bits::new(physical)?,
+            map,
+            reverse,
+            valid,
             superblocks,
             free: pool.free,
             host: pool.host,
@@ -139,12 +163,13 @@ impl Ftl {
             other: cold,
             in_cold: false,
             stamps: None,
+            expected: Expected::default(),
         };
         for pool in (0..ftl.pools()).rev() {
             ftl.select_pool(pool);
             ftl.open_frontiers();
         }
-        Ok(ftl)
+        ftl
     }
 
     pub fn geometry(&self) -> &Geometry {
@@ -226,7 +251,7 @@ impl Ftl {
 
     /// The host writes `count` units, no more than the open page of their pool takes. When that fills it, `work` gets its program,
     /// and collection advances. The tables may show the units only after `settle`.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         self.select(first);
         let plain = count == self.host.page_units && self.plain_pages_left() > 0;
@@ -282,12 +307,15 @@ impl Ftl {
         self.host.pages_left -= pages;
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_now(&mut self, first: u64, count: u32, work: &mut Vec<FlashWork>) {
         let physical = self.physical(&self.host);
         if count == 1 {
             self.invalidate_unit(first);
             self.place_unit(first, physical, self.host.superblock);
+            if self.host.filled.is_multiple_of(2) {
+                self.expect_some_moves(2);
+            }
         } else if count < FEW_UNITS {
             for i in 0..count {
                 self.invalidate_unit(first + u64::from(i));
@@ -337,13 +365,16 @@ impl Ftl {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance_host(&mut self, count: u32, work: &mut Vec<FlashWork>) {
         self.host.filled += count;
-        let (units, mode) = self.host_page();
-        if self.host.filled < units {
-            return;
+        if self.host.filled >= self.host.page_units {
+            self.host_page_full(work);
         }
+    }
+
+    fn host_page_full(&mut self, work: &mut Vec<FlashWork>) {
+        let (units, mode) = self.host_page();
         work.push(self.host.program(Some(units)));
         if self.host.turn_page() {
             self.move_host(work);
@@ -383,55 +414,4 @@ impl Ftl {
             self.superblocks[self.superblock_of.divide(old) as usize].valid -= 1;
         }
     }
-
-    /// Units from `first` on are now at `physical` and on.
-    fn place(&mut self, first: u64, count: u32, physical: u32, superblock: u32) {
-        for (entry, place) in self.map.slice_mut(first, count).iter_mut().zip(physical..physical + count) {
-            *entry = place;
-        }
-        let units = first as u32..first as u32 + count;
-        for (entry, unit) in self.reverse.slice_mut(u64::from(physical), count).iter_mut().zip(units) {
-            *entry = unit;
-        }
-        self.valid.set(u64::from(physical), count);
-        self.superblocks[superblock as usize].valid += count;
-    }
-
-    /// Where units from `first` on were is valid no longer. What was written together is dealt with together.
-    #[inline]
-    fn invalidate(&mut self, first: u64, count: u32) {
-        let mut done = 0;
-        while done < count {
-            let rest = self.map.slice(first + u64::from(done), count - done);
-            let old = rest[0];
-            if old == NONE {
-                done += 1;
-                continue;
-            }
-            let superblock = self.superblock_of.divide(old);
-            let end = (u64::from(superblock) + 1) * self.geometry.units_per_superblock;
-            let together = ascending(&rest[..rest.len().min((end - u64::from(old)) as usize)]);
-            self.valid.clear(u64::from(old), together);
-            self.superblocks[superblock as usize].valid -= together;
-            done += together;
-        }
-    }
-}
-
-/// How many of the numbers, from the first on, are each one more than the one before. Not empty, none near the limit.
-#[inline]
-fn ascending(numbers: &[u32]) -> u32 {
-    const LANES: usize = 16;
-    let mut count = 0;
-    // Chunks compare at once, in registers as wide as there are.
-    for chunk in numbers.chunks_exact(LANES) {
-        let first = numbers[0].wrapping_add(count);
-        let differ = chunk.iter().zip(0..).fold(0, |differ, (number, i)| differ | (number ^ first.wrapping_add(i)));
-        if differ != 0 {
-            break;
-        }
-        count += LANES as u32;
-    }
-    let rest = numbers[count as usize..].iter().zip(numbers[0] + count..);
-    count + rest.take_while(|(number, next)| **number == *next).count() as u32
 }

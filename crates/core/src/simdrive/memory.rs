@@ -20,11 +20,17 @@ fn in_huge_pages<T: Copy>(entry: T, count: u64) -> std::io::Result<Vec<T>> {
 }
 
 /// A table of u32.
+#[derive(Default)]
 pub struct Table(Vec<u32>);
 
 impl Table {
     pub fn new(entries: u64) -> std::io::Result<Self> {
         in_huge_pages(NONE, entries).map(Self)
+    }
+
+    /// As it was when it was new, in the same memory.
+    pub fn reset(&mut self) {
+        self.0.fill(NONE);
     }
 
     #[inline]
@@ -65,11 +71,17 @@ impl Table {
 }
 
 /// A set of numbers below a limit, one bit each.
+#[derive(Default)]
 pub struct Bits(Vec<u64>);
 
 impl Bits {
     pub fn new(limit: u64) -> std::io::Result<Self> {
         in_huge_pages(0, limit.div_ceil(64)).map(Self)
+    }
+
+    /// Empty again, in the same memory.
+    pub fn reset(&mut self) {
+        self.0.fill(0);
     }
 
     /// Each word that numbers `first` on are in, with their bits in it.

@@ -30,6 +30,7 @@ mod plain_slc;
 mod plain_steps;
 mod pools;
 mod prefetch;
+mod ranges;
 mod reads;
 mod slc;
 mod stamps;

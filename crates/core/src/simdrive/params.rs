@@ -379,6 +379,19 @@ pub struct Geometry {
     pub slc_erase_ns: u64,
 }
 
+impl Geometry {
+    /// Read operations that the units of a page take whose bits are set: one for each page of the flash they are in.
+    #[inline]
+    pub fn senses(&self, units: u64) -> u32 {
+        let m = self.units_per_sense;
+        if m == self.units_per_page {
+            return u32::from(units != 0);
+        }
+        let one = u64::MAX >> (64 - m);
+        (0..self.units_per_page).step_by(m as usize).map(|at| u32::from((units >> at) & one != 0)).sum()
+    }
+}
+
 pub fn preset_names() -> Vec<&'static str> {
     PRESETS.iter().map(|(name, _)| *name).collect()
 }

@@ -141,15 +141,20 @@ impl Both {
 
     /// What was done, by the pools its pages are in.
     fn count_work(&mut self) {
-        let pages = self.ftl.geometry().hot_superblocks as u32 * self.ftl.pages_per_superblock;
+        let geometry = *self.ftl.geometry();
+        let pages = geometry.hot_superblocks as u32 * self.ftl.pages_per_superblock;
         for work in self.work.drain(..) {
-            match work {
-                FlashWork::CollectRead { page, senses, .. } => {
-                    let pool = usize::from(self.plains.len() == 2 && page >= pages);
-                    self.senses[pool] += u64::from(senses);
-                }
-                FlashWork::Program { page, erase, .. } => {
-                    self.erases[(page / self.ftl.pages_per_superblock) as usize] += u32::from(erase);
+            let works = if let FlashWork::Move(moves) = work { moves.one_by_one(&geometry) } else { vec![work] };
+            for work in works {
+                match work {
+                    FlashWork::CollectRead { page, senses, .. } => {
+                        let pool = usize::from(self.plains.len() == 2 && page >= pages);
+                        self.senses[pool] += u64::from(senses);
+                    }
+                    FlashWork::Program { page, erase, .. } => {
+                        self.erases[(page / self.ftl.pages_per_superblock) as usize] += u32::from(erase);
+                    }
+                    FlashWork::Move(_) => unreachable!("moves are taken apart"),
                 }
             }
         }

@@ -52,7 +52,7 @@ impl SimDrive {
         self.dies_needed.clear();
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_die(&mut self, die: u32, die_ns: u64, job: Job) {
         let done = self.flash.read(die, die_ns, job, self.now);
         if done.is_some() && self.parameters.suspend {
@@ -62,6 +62,7 @@ impl SimDrive {
     }
 
     /// `bytes` of a read are ready at `ready`: send them; returns when they, and the fixed delay, are over.
+    #[inline(always)]
     pub(super) fn send_on_link(&mut self, slot: u32, bytes: u64, ready: u64) -> u64 {
         let command = &mut self.commands[slot as usize];
         let overhead = if command.overhead_paid { 0 } else { self.read_link.overhead(command.bytes) };

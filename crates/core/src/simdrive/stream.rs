@@ -6,12 +6,12 @@ use super::drive::SimDrive;
 use super::flash::Job;
 
 /// With fewer pages to come than this, the general way is as fast.
-const LEAST_PAGES: u32 = 4;
+pub(super) const LEAST_PAGES: u32 = 4;
 
 impl SimDrive {
     #[inline]
     pub(super) fn is_large(&self, units: u32) -> bool {
-        units > LEAST_PAGES * self.ftl.geometry().units_per_page
+        units > self.most_small
     }
 
     /// Handle the next events while they are nothing but programs of host data that end, and make room for the next

@@ -91,8 +91,14 @@ impl Victims {
         }
         match self.policy {
             GcPolicy::Greedy => {
-                let least = full().min_by_key(|(_, block)| block.valid);
-                least.filter(|(_, block)| u64::from(block.valid) < capacity).map(|(index, _)| index as u32)
+                // The first of those with the least valid data, and some that is not.
+                let (mut least, mut best) = (capacity, None);
+                for (index, block) in superblocks.iter().enumerate() {
+                    if u64::from(block.valid) < least && block.state == State::Full {
+                        (least, best) = (u64::from(block.valid), Some(index as u32));
+                    }
+                }
+                best
             }
             GcPolicy::Fifo => full().min_by_key(|(index, _)| self.filled_at[*index]).map(|(index, _)| index as u32),
             GcPolicy::Random => Some(self.draw(superblocks)),
