@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from blockdevices import MIB, zram_of
-from flashgauge import fiojob
 from flashgauge._core import Session, TargetError
 from flashgauge.driver import _measurement
 from flashgauge.measurement import Measurement
@@ -88,11 +87,3 @@ def test_the_figures_have_their_place_in_the_documents() -> None:
     """`make bench-engine` writes between these marks."""
     page = (Path(__file__).parent.parent / "docs/engine.md").read_text()
     assert page.index("<!-- figures -->") < page.index("<!-- end of figures -->")
-
-
-def test_an_open_loop_is_exported_to_fio() -> None:
-    rated = Stimulus("random", ((4096, 1),), 100, 4, 8, rate_iops=10_000, arrivals="poisson")
-    options, notes = fiojob._threads(rated)
-    assert options == ["numjobs=4", "iodepth=8", "rate_iops=2500", "rate_process=poisson"]
-    assert notes
-    assert fiojob._threads(Stimulus("random", ((4096, 1),), 100, 4, 8)) == (["numjobs=4", "iodepth=8"], [])

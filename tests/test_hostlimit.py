@@ -302,15 +302,15 @@ def test_the_drive_is_asked_only_while_it_is_kept_loaded(tmp_path: Path) -> None
     Driver(rig, run_folder(tmp_path / "run"), FakeObserver(), gap_limit_ms=1.0).run(spec())
     assert told == [
         *("start", "begin"),
-        *("between", "start", "begin"),
-        *("between", "start", "begin"),
+        *("between", "start", "begin, quiet"),
+        *("between", "start", "begin, quiet"),
         *("start", "begin, quiet"),
-        *("start", "begin"),
+        *("start", "begin, quiet"),
         *("quiet", "idle"),  # idling that was asked for
         *("idle", "quiet"),  # drained, then purged
-        *("start", "begin"),
+        *("start", "begin, quiet"),
         *("between", "idle", "quiet"),  # asked, drained, then purged
-        *("start", "begin"),
+        *("start", "begin, quiet"),
         "between",
     ]
 
