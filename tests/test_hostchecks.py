@@ -41,6 +41,10 @@ class Host(Tree):
         for file, text in {
             f"{CPU}/cpu0/cpufreq/scaling_governor": "performance",
             f"{CPU}/cpu1/cpufreq/scaling_governor": "performance",
+            f"{CPU}/cpu0/cpuidle/state0/latency": "0",
+            f"{CPU}/cpu0/cpuidle/state1/latency": "2",
+            f"{CPU}/cpu0/cpuidle/state2/latency": "133",
+            f"{CPU}/cpu0/cpuidle/state2/disable": "1",
             f"{CPU}/online": "0-1",
             "sys/class/power_supply/AC/type": "Mains",
             "sys/class/power_supply/AC/online": "1",
@@ -107,6 +111,13 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str | None]] = {
         "CPU governor performance, powersave",
         "cpupower frequency-set -g performance",
         "5.2",
+    ),
+    "sleep": (
+        {f"{CPU}/cpu0/cpuidle/state2/disable": "0"},
+        "CPU sleep",
+        "a sleeping CPU takes up to 133 us to wake",
+        "cpupower idle-set --disable-by-latency 10",
+        None,
     ),
     "battery": (
         {"sys/class/power_supply/BAT0/status": "Discharging"},
@@ -271,6 +282,7 @@ def test_an_empty_machine_has_nothing_to_cure(tmp_path: Path, monkeypatch: pytes
     assert [check.advice for check in checks] == [""] * len(checks)
     assert {check.name for check in checks if not check.seen} == {
         "clock",
+        "CPU sleep",
         "interrupts",
         "link",
         "other I/O",
@@ -280,7 +292,16 @@ def test_an_empty_machine_has_nothing_to_cure(tmp_path: Path, monkeypatch: pytes
 
 def test_a_file_has_the_checks_of_the_host_alone(host: Host) -> None:
     names = {check.name for check in check_host(None, host.roots, watch_s=0)}
-    assert names == {"CPU governor", "power supply", "clock", "CPU load"}
+    assert names == {"CPU governor", "CPU sleep", "power supply", "clock", "CPU load"}
+
+
+def test_a_limit_on_the_cpus_sleep_counts(host: Host) -> None:
+    host.write(f"{CPU}/cpu0/cpuidle/state2/disable", "0\n")
+    limit = host.roots.dev / "cpu_dma_latency"
+    limit.parent.mkdir(exist_ok=True)
+    for limit_us, advised in ((5, False), (2_000_000_000, True)):
+        limit.write_bytes(limit_us.to_bytes(4, "little"))
+        assert bool(host.checks()["CPU sleep"].advice) == advised, limit_us
 
 
 def test_room_for_the_results(tmp_path: Path) -> None:
@@ -318,6 +339,9 @@ def test_a_run_records_and_shows_what_was_found(tmp_path: Path, loop_device: str
     checks = {check["name"]: check for check in run["host_checks"]}
     assert checks["I/O scheduler"]["advice"] == cure
     assert set(checks) >= {"CPU governor", "clock", "other I/O", "CPU load", "free space"}
+    overhead = run["host_overhead"]
+    assert overhead["ios"] > 100
+    assert overhead["engine_ns"] + 1e6 / overhead["ios"] > overhead["block_layer_ns"] > 0
     assert "merging" not in checks, "the IOPS test measures no sequential I/O"
     (found,) = [
         item for item in run["disclosures"] if item["kind"] == "host_conditions" and "scheduler" in item["message"]

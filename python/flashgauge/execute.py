@@ -15,7 +15,7 @@ from platform import python_version
 from typing import Any, Protocol
 
 import flashgauge
-from flashgauge import hostlimit
+from flashgauge import hostlimit, hostoverhead
 from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
 from flashgauge.hostlimit import Ceilings, engine_ceiling
@@ -212,6 +212,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                     observer.preparing("what the host can do at most")
                     driver.ceilings = host_ceilings(spec)
                     folder.update(host_ceilings=tuple(driver.ceilings.to_json()))
+                    folder.update(host_overhead=_host_overhead(rig, observer))
 
             with logging_ios(rig.session, folder, request.io_log):
                 outcome = driver.run(spec(), begin)
@@ -238,6 +239,12 @@ def host_ceilings(spec: Callable[[], Spec]) -> Ceilings:
     source = engine_ceiling(max((stimulus.queue_depth for stimulus in stimuli), default=1))
     with contextlib.closing(source):
         return hostlimit.measure(stimuli, source, bounds(spec)[0].seconds)
+
+
+def _host_overhead(rig: Rig, observer: Observer) -> dict[str, Any]:
+    observer.preparing("what the host adds to a latency")
+    found = hostoverhead.measure(rig.session, rig.block_reads)
+    return {"not_measured": found} if isinstance(found, str) else found.to_json()
 
 
 def _open(target: Target, needs: SessionNeeds, request: RunRequest) -> Rig:

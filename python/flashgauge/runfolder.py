@@ -66,6 +66,8 @@ class Run:
 
     `verifiable`: what was written can be verified. `verification`: what was found (`flashgauge.verification.Findings`),
     None if it was not read back. `written_ranges`: where, first byte and end; None if not known.
+    `host_overhead`: what was found of it (`hostoverhead.HostOverhead`), or "not_measured" and the reason; empty in
+    virtual time.
     `io_log`: what is in the log of every I/O, None if none was asked for."""
 
     test: str
@@ -95,6 +97,7 @@ class Run:
     power_source: str | None = None
     health: dict[str, Any] = field(default_factory=dict)
     host_ceilings: tuple[dict[str, Any], ...] = ()
+    host_overhead: dict[str, Any] = field(default_factory=dict)
     disclosures: tuple[Disclosure, ...] = ()
     format_version: int = FORMAT_VERSION
 

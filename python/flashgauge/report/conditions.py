@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from flashgauge import hostlimit
 from flashgauge.health import Health
+from flashgauge.hostoverhead import HostOverhead
 from flashgauge.measurement import NS_PER_S, Measurement
 from flashgauge.report import palette
 from flashgauge.report.common import HOST_SECTION
@@ -71,7 +73,15 @@ def _notes(run: Run, found: Sequence[Point]) -> tuple[str, ...]:
     if run.health.get("before") is None:
         why = run.health.get("not_read", "the version that ran did not ask for it")
         notes.append(f"The drive's health log was not read: {why}.")
+    if run.host_overhead:
+        notes.append(_overhead(run.host_overhead))
     return tuple(notes)
+
+
+def _overhead(found: dict[str, Any]) -> str:
+    if (why := found.get("not_measured")) is not None:
+        return f"What the host adds to a latency was not measured: {why}."
+    return f"Of every latency the host's own part, before the first step: {HostOverhead(**found)}."
 
 
 def _axis(found: Sequence[Point]) -> Axis:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from flashgauge._core import Session
 from flashgauge.disclosure import Disclosure
 from flashgauge.health import Health
+from flashgauge.hostoverhead import BlockReads
 from flashgauge.measurement import HostSeries, HostUsage
 from flashgauge.rig.hostchecks import HostCheck
 from flashgauge.rig.power import PowerSource
@@ -102,6 +103,9 @@ class Rig(Protocol):
 
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         """What of the host may disturb a test; see `hostchecks.check_host`. Takes a moment of watching."""
+
+    def block_reads(self) -> BlockReads | None:
+        """By the block layer's counters; None without a block device that counts each I/O."""
 
     def check(self) -> None:
         """The device is still the one consented to. Sends it nothing. Raises DeviceError."""

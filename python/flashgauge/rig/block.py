@@ -10,6 +10,7 @@ from typing import Any
 
 from flashgauge._core import DeviceError, Session
 from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.hostoverhead import BlockReads
 from flashgauge.rig import identify, purge, safety, smart, writecache
 from flashgauge.rig.base import Prepared, SessionNeeds, Telemetry, Tell
 from flashgauge.rig.held import Held
@@ -115,6 +116,13 @@ class BlockRig:
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         device = self._cleared.device
         return check_host(device, device.roots, sequential=sequential)
+
+    def block_reads(self) -> BlockReads | None:
+        disk = self._cleared.device.disk
+        # A driver that takes I/Os without queues has their times in ticks of the kernel's clock, 1 to 10 ms.
+        counting = read_text(disk / "queue/iostats") == "1" and (disk / "mq").is_dir()
+        fields = (read_text(disk / "stat") or "").split()
+        return BlockReads(int(fields[0]), int(fields[3])) if counting and len(fields) > 3 else None
 
     def check(self) -> None:
         self._held.check()

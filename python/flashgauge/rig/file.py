@@ -140,6 +140,9 @@ class FileRig:
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return check_host(self._device, self._roots, sequential=sequential)
 
+    def block_reads(self) -> None:
+        return None
+
     def check(self) -> None:
         """The path still leads to the file that was cleared, and it is as large. Raises DeviceError."""
         held = os.fstat(self._file.descriptor)

@@ -3,8 +3,8 @@
 Settings of the CPU, the block layer and the link are read from sysfs; the use of the device and of the CPUs by others
 is watched for a moment. Nothing is changed, and nothing is sent to the drive. Reference: the kernel's
 Documentation/ABI for sysfs-block, sysfs-bus-pci and sysfs-class-power; cpufreq and NUMA documents of the admin guide;
-adjtimex(2). Limits: what others do is seen in that moment only; power states of the CPU and the firmware's settings
-are not looked at.
+CPU idle time management and PM quality of service; adjtimex(2). Limits: what others do is seen in that moment only; the
+firmware's settings are not looked at.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from flashgauge.rig.identify import BlockDevice, Roots, read_text
 WATCH_S = 0.3
 # Others' use of the CPUs above which a result may suffer: a share of all of them, and at least so much of one.
 BUSY_SHARE, BUSY_CPUS = 0.05, 0.5
+# A wake-up that takes longer shows in the latency of a fast drive at a shallow queue.
+WAKE_UP_US = 10
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def check_host(
 
     `sequential`: the test issues I/Os in sequence, which the block layer may merge.
     """
-    checks = [governor(roots), power_supply(roots), clockstate_check()]
+    checks = [governor(roots), sleep_states(roots), power_supply(roots), clockstate_check()]
     if device is not None:
         checks += [scheduler(device), write_throttling(device), numa(device), interrupts(device), link(device)]
         checks += [merges(device)] if sequential else []
@@ -72,6 +74,23 @@ def governor(roots: Roots) -> HostCheck:
     found = f"CPU governor {', '.join(governors)}"
     cure = "" if governors == ["performance"] else "cpupower frequency-set -g performance"
     return HostCheck("CPU governor", found, cure, "5.2")
+
+
+def sleep_states(roots: Roots) -> HostCheck:
+    """A CPU that sleeps deeply wakes late for a completion: at a shallow queue that is part of each latency."""
+    states = (roots.sys / "devices/system/cpu").glob("cpu[0-9]*/cpuidle/state[0-9]*")
+    usable = [state for state in states if read_text(state / "disable") != "1"]
+    deepest_us = max((int(text) for state in usable if (text := read_text(state / "latency"))), default=None)
+    if deepest_us is None:
+        return HostCheck("CPU sleep", "the kernel does not say how long a CPU takes to wake", seen=False)
+    try:
+        with (roots.dev / "cpu_dma_latency").open("rb", buffering=0) as file:
+            deepest_us = min(deepest_us, int.from_bytes(file.read(4), "little"))
+    except OSError:
+        pass  # For root only. Nobody may have set a limit, either.
+    found = f"a sleeping CPU takes up to {deepest_us} us to wake"
+    cure = f"cpupower idle-set --disable-by-latency {WAKE_UP_US}" if deepest_us > WAKE_UP_US else ""
+    return HostCheck("CPU sleep", found, cure)
 
 
 def power_supply(roots: Roots) -> HostCheck:
