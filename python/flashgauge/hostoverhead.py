@@ -1,9 +1,9 @@
 """What the host adds to every latency: the engine's time for an I/O less the block layer's.
 
-Before its first step a run on a drive reads 4 KiB at queue depth 1 for half a second. The engine's time for an I/O is from
-before it is handed to the kernel until its completion was taken; the block layer's is from when it made the request until
-the device had completed it, by its own counters. What lies between is the host's, and no drive can make it smaller. It
-holds for an otherwise idle host and the shallowest queue; when the CPUs are busy it is more.
+Before its first step a run on a drive reads 4 KiB at queue depth 1 for half a second. The engine's time for an I/O is
+from before it is handed to the kernel until its completion was taken; the block layer's is from when it made the
+request until the device had completed it, by its own counters. What lies between is the host's, and no drive can make
+it smaller. It holds for an otherwise idle host and the shallowest queue; when the CPUs are busy it is more.
 
 The counters are in whole milliseconds: over some thousand I/Os, the mean is known to a fraction of a microsecond.
 """
