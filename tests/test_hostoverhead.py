@@ -46,7 +46,7 @@ def test_the_difference_is_the_hosts() -> None:
     overhead = found(Played(2000, 170_000_000), BlockReads(7, 1000), BlockReads(2007, 1160))
     assert isinstance(overhead, HostOverhead)
     assert (overhead.ns, overhead.error_ns) == (5000, 500)
-    assert str(overhead) == "5.0 us of 85.0 us (to 0.5 us; mean of 2,000 reads of 4 KiB at T1Q1)"
+    assert str(overhead) == "5.0 us of 85.0 us (mean of 2,000 reads of 4 KiB at T1Q1, known to 0.50 us)"
 
 
 @pytest.mark.parametrize(

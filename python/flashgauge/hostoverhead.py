@@ -49,8 +49,8 @@ class HostOverhead:
 
     def __str__(self) -> str:
         return (
-            f"{self.ns / 1e3:.1f} us of {self.engine_ns / 1e3:.1f} us (to {self.error_ns / 1e3:.1f} us; mean of "
-            f"{self.ios:,} reads of 4 KiB at T1Q1)"
+            f"{self.ns / 1e3:.1f} us of {self.engine_ns / 1e3:.1f} us (mean of {self.ios:,} reads of 4 KiB at T1Q1, "
+            f"known to {self.error_ns / 1e3:.2f} us)"
         )
 
     def to_json(self) -> dict[str, Any]:
