@@ -27,6 +27,7 @@ import pytest
 from goals import goal_of
 
 from blockdevices import MIB, BlockTrace, zram_of
+from flashgauge import hostoverhead
 from flashgauge._core import Session
 from flashgauge.driver import _measurement
 from flashgauge.measurement import Measurement
@@ -174,6 +175,10 @@ def overhead() -> Rows:
                 ours = measured(session, reads(1), 0.5)
                 mean_ns, median_ns = kernel_ns(trace)
             assert ours.art_ns is not None
+            with closing(block(device, depth=1)) as session:
+                counted = hostoverhead.measure(session, lambda: block_reads(device))
+            assert isinstance(counted, hostoverhead.HostOverhead), counted
+            rows.setdefault("loop, queue depth 1: host overhead by counters, mean, us", []).append(counted.ns / 1e3)
             own = (ours.art_ns - mean_ns, ours.histogram.quantile_ns(0.5) - median_ns)
             with BlockTrace(tracefs, device) as trace:
                 latency = fio(device, 1, "--lat_percentiles=1", seconds=0.5)["read"]["lat_ns"]
@@ -184,6 +189,11 @@ def overhead() -> Rows:
                     name = f"loop, queue depth 1: host overhead, {kind}, us{program}"
                     rows.setdefault(name, []).append(value / 1e3)
     return rows
+
+
+def block_reads(device: str) -> hostoverhead.BlockReads:
+    fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
+    return hostoverhead.BlockReads(int(fields[0]), int(fields[3]))
 
 
 def kernel_ns(trace: BlockTrace) -> tuple[float, float]:

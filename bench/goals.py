@@ -34,6 +34,7 @@ GOALS: dict[str, Goal] = {
     "no-ops through the ring: M I/Os per s": _least(5, ">= 5"),
     "loop, queue depth *, ratio to fio": Goal("1 within the spread", lambda least, _median, most: least <= 1 <= most),
     "loop, queue depth 1: host overhead, mean, us": _most(3, "<= 3"),
+    "loop, queue depth 1: host overhead by counters, mean, us": _most(3, "<= 3"),
     "*, *, * IOPS: error at the end, %": _most(0.1, "<= 0.1"),
     "*, *, * IOPS: drift, % of the time": _most(0.1, "<= 0.1"),
     "open 32 threads, ms": _most(20, "<= 20"),
