@@ -8,6 +8,7 @@ some of them and prints; `engine.py long MINUTES` is the long run.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -26,6 +27,7 @@ import pytest
 from goals import goal_of
 
 from blockdevices import MIB, BlockTrace, zram_of
+from flashgauge import hostoverhead
 from flashgauge._core import Session
 from flashgauge.driver import _measurement
 from flashgauge.measurement import Measurement
@@ -127,8 +129,22 @@ def ring() -> Rows:
     return rows
 
 
+@contextmanager
+def awake() -> Iterator[None]:
+    """CPUs that do not sleep (PM quality of service): to wake one of a virtual machine takes as long as several I/Os,
+    and which I/Os that hits is the scheduler's luck."""
+    with open("/dev/cpu_dma_latency", "wb", buffering=0) as limit:
+        limit.write((0).to_bytes(4, "little"))
+        yield
+
+
 def truth(device: str) -> Rows:
     """Ratios to fio of what both say of the same device, in turns."""
+    with awake():
+        return truth_of(device)
+
+
+def truth_of(device: str) -> Rows:
     rows: Rows = {}
     for depth in (1, 32):
         for pair in range(PAIRS):
@@ -153,12 +169,16 @@ def overhead() -> Rows:
     """Latency less the kernel's time from issue to completion, at queue depth 1: of the means, and of the medians,
     which other load on the machine does not move. The kernel's times are whole microseconds."""
     rows: Rows = {}
-    with gaps.traced_loop() as (_, device, tracefs):
+    with awake(), gaps.traced_loop() as (_, device, tracefs):
         for _ in range(PAIRS):
             with BlockTrace(tracefs, device) as trace, closing(block(device, depth=1)) as session:
                 ours = measured(session, reads(1), 0.5)
                 mean_ns, median_ns = kernel_ns(trace)
             assert ours.art_ns is not None
+            with closing(block(device, depth=1)) as session:
+                counted = hostoverhead.measure(session, lambda: block_reads(device))
+            assert isinstance(counted, hostoverhead.HostOverhead), counted
+            rows.setdefault("loop, queue depth 1: host overhead by counters, mean, us", []).append(counted.ns / 1e3)
             own = (ours.art_ns - mean_ns, ours.histogram.quantile_ns(0.5) - median_ns)
             with BlockTrace(tracefs, device) as trace:
                 latency = fio(device, 1, "--lat_percentiles=1", seconds=0.5)["read"]["lat_ns"]
@@ -169,6 +189,11 @@ def overhead() -> Rows:
                     name = f"loop, queue depth 1: host overhead, {kind}, us{program}"
                     rows.setdefault(name, []).append(value / 1e3)
     return rows
+
+
+def block_reads(device: str) -> hostoverhead.BlockReads:
+    fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
+    return hostoverhead.BlockReads(int(fields[0]), int(fields[3]))
 
 
 def kernel_ns(trace: BlockTrace) -> tuple[float, float]:
@@ -182,36 +207,41 @@ def kernel_ns(trace: BlockTrace) -> tuple[float, float]:
 
 
 def open_loop(device: str) -> Rows:
-    """How well the schedule is kept: on no-ops, and on a device, beside fio's Poisson process at 10,000 IOPS."""
+    """How well the schedule is kept: on no-ops, and on a device, beside fio on that device at 10,000 IOPS."""
     rows: Rows = {}
-    targets: list[tuple[str, Callable[[], Session]]] = [
-        ("no-ops", lambda: Session.nop(DEVICE_BYTES, 1, 1, 128)),
-        ("zram", lambda: block(device, depth=128)),
+    targets: list[tuple[str, Callable[[], Session], tuple[int, ...]]] = [
+        ("no-ops", lambda: Session.nop(DEVICE_BYTES, 1, 1, 128), RATES),
+        ("zram", lambda: block(device, depth=128), RATES[:-1]),
     ]
-    for name, make in targets:
-        for rate in RATES:
-            if name == "zram" and rate > 100_000:
-                continue
-            with closing(make()) as session:
+    for name, make, rates in targets:
+        with closing(make()) as session:
+            for rate, arrivals in itertools.product(rates, ("fixed", "poisson")):
                 for _ in range(PAIRS):
-                    m = measured(session, reads(128, rate_iops=rate, arrivals="poisson"), SECONDS)
-                    late = m.lateness_histogram
-                    assert late is not None and m.intended_ios is not None
-                    missed_percent = (1 - m.submitted_ios / m.intended_ios) * 100
-                    at = f"{name}, Poisson, {rate:,} IOPS"
-                    rows.setdefault(f"{at}: not issued, %", []).append(missed_percent)
-                    rows.setdefault(f"{at}: lateness, median, us", []).append(late.quantile_ns(0.5) / 1e3)
-                    rows.setdefault(f"{at}: lateness, 99.9 %, us", []).append(late.quantile_ns(0.999) / 1e3)
-                    # What was given up at the end is in no histogram: the oldest of it was due about so long before.
-                    given_up_s = (m.intended_ios - m.submitted_ios) / rate
-                    end_percent = max(late.quantile_ns(1.0) / 1e9, given_up_s) / SECONDS * 100
-                    rows.setdefault(f"{at}: latest, % of the time", []).append(end_percent)
-    errors = []
-    for _ in range(PAIRS):
-        job = fio(device, 128, "--rate_iops=10000", "--rate_process=poisson")
-        errors.append((job["read"]["iops"] / 10_000 - 1) * 100)
-    rows["zram, fio, Poisson, 10,000 IOPS: error of the rate, %"] = errors
+                    m = measured(session, reads(128, rate_iops=rate, arrivals=arrivals), SECONDS)
+                    for what, value in kept_schedule(m).items():
+                        rows.setdefault(f"{name}, {arrivals}, {rate:,} IOPS: {what}", []).append(value)
+    for arrivals, options in (("fixed", ()), ("poisson", ("--rate_process=poisson",))):
+        name = f"zram, fio, {arrivals}, 10,000 IOPS: error of the rate, %"
+        for _ in range(PAIRS):
+            job = fio(device, 128, "--rate_iops=10000", *options)
+            rows.setdefault(name, []).append((job["read"]["iops"] / 10_000 - 1) * 100)
     return rows
+
+
+def kept_schedule(m: Measurement) -> dict[str, float]:
+    """The error at the end: I/Os due in the window and not completed in it. A schedule that drifts is late by more and
+    more: half of its I/Os by more than half of what the last one is."""
+    late = m.lateness_histogram
+    assert late is not None and m.intended_ios is not None
+    completed = m.read.window_ios + m.write.window_ios
+    median_late_ns = late.quantile_ns(0.5)
+    return {
+        "error at the end, %": abs(1 - completed / m.intended_ios) * 100,
+        "drift, % of the time": 2 * median_late_ns / m.window_ns * 100,
+        "lateness, median, us": median_late_ns / 1e3,
+        "lateness, 99.9 %, us": late.quantile_ns(0.999) / 1e3,
+        "lateness, most, us": late.quantile_ns(1.0) / 1e3,
+    }
 
 
 MEMORY = """
@@ -265,9 +295,10 @@ def polling(device: str) -> Rows:
 
 def gap() -> Rows:
     with gaps.traced_loop() as (folder, device, tracefs):
-        found = gaps.by_engine(folder, device, tracefs)
+        first, found = gaps.by_engine(folder, device, tracefs)
         return {
             f"gap over {gaps.STEPS} changes, us": [longest / 1e3 for longest, *_ in found],
+            "gap over the first changes, us": [longest / 1e3 for longest, *_ in first],
             f"gap over {gaps.FIO_STEPS - 1} changes, us, fio": [each / 1e3 for each in gaps.by_fio(device, tracefs)],
         }
 

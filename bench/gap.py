@@ -1,6 +1,6 @@
 """Device idle between steps, by the kernel's block tracepoints on a loop device; fio with stonewall beside it.
 
-200 changes of thread count, queue depth, block size and R/W mix, run by the driver, which journals each step with an
+Changes of thread count, queue depth, block size and R/W mix, run by the driver, which journals each step with an
 fsync. Around each change the longest time without a request in flight is the gap; at queue depth 1 the time between one
 I/O and the next is in it too. Needs root, losetup and tracefs. The loop device's file is in memory (/dev/shm), so that
 the device is fast and a pause of it is the engine's.
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from blockdevices import MIB, BlockTrace, filled, loop_on, queue_setting, tracefs_at
 from flashgauge._core import clock_ns
 from flashgauge.driver import Driver
+from flashgauge.execute import giving_way
 from flashgauge.measurement import Measurement
 from flashgauge.rig.base import SessionNeeds
 from flashgauge.rig.open import open_rig
@@ -31,11 +32,15 @@ from flashgauge.runfolder import HostInfo, Run, RunFolder, read_journal
 from flashgauge.steps import Label, Measure, Step, Stimulus, Stop
 
 STEPS, STEP_S = 200, 0.02
+# Changes before those: meanwhile the buffers are used for the first time, and made ready for it.
+FIRST_STEPS = 20
 FIO_STEPS, FIO_STEP_S = 20, 0.1
 DEVICE_BYTES = 256 * MIB
 EDGE_NS = 1_000_000
 
 Span = tuple[int, int]
+# Longest idle in ns, what the threads waited for CPUs in the step, step before, step after.
+Change = tuple[int, int, Measure, Measure]
 
 
 @contextmanager
@@ -109,9 +114,9 @@ class Quiet:
         return lambda *_: None
 
 
-def by_engine(folder: Path, device: str, tracefs: Path) -> list[tuple[int, int, Measure, Measure]]:
-    """(longest idle in ns, what the threads waited for CPUs in the step, step before, step after) of each change."""
-    steps = changing(STEPS + 1)
+def by_engine(folder: Path, device: str, tracefs: Path) -> tuple[list[Change], list[Change]]:
+    """Of the first changes, and of the others."""
+    steps = changing(FIRST_STEPS + STEPS + 1)
 
     def spec() -> Generator[Step, Measurement | None, None]:
         for step in steps:  # noqa: UP028 - the driver sends; a list's iterator takes nothing
@@ -125,7 +130,7 @@ def by_engine(folder: Path, device: str, tracefs: Path) -> list[tuple[int, int, 
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix=".bench-") as runs:
         with BlockTrace(tracefs, device) as trace:
             try:
-                with RunFolder(Path(runs) / "run", run) as opened:
+                with RunFolder(Path(runs) / "run", run) as opened, giving_way():
                     Driver(rig, opened, Quiet(), gap_limit_ms=1.0).run(spec())
                 timed.delays.append(cpu_delays_ns())
             finally:
@@ -143,7 +148,7 @@ def by_engine(folder: Path, device: str, tracefs: Path) -> list[tuple[int, int, 
         longest = max((stop - start for start, stop in spans if stop > begin and start < end), default=0)
         waited = timed.delays[number + 1] - timed.delays[number]
         found.append((longest, waited, steps[number - 1], steps[number]))
-    return found
+    return found[:FIRST_STEPS], found[FIRST_STEPS:]
 
 
 def fio_command(device: str) -> list[str]:
@@ -164,10 +169,14 @@ def by_fio(device: str, tracefs: Path) -> list[int]:
 
 def main() -> None:
     with traced_loop() as (folder, device, tracefs):
-        found = by_engine(folder, device, tracefs)
+        first, found = by_engine(folder, device, tracefs)
         theirs = sorted(by_fio(device, tracefs))
     gaps = sorted(gap for gap, *_ in found)
-    for what, values in (("flashgauge", gaps), ("fio, stonewall", theirs)):
+    for what, values in (
+        ("flashgauge", gaps),
+        ("flashgauge, first use of buffers", sorted(gap for gap, *_ in first)),
+        ("fio, stonewall", theirs),
+    ):
         middle = values[len(values) // 2]
         print(
             f"gap, {what}: least {values[0] / 1e3:.0f} us, median {middle / 1e3:.0f} us, most {values[-1] / 1e3:.0f} us"

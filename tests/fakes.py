@@ -119,6 +119,9 @@ class FakeRig:
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return ()
 
+    def block_reads(self) -> None:
+        return None
+
     def check(self) -> None:
         self.calls.append("check")
 

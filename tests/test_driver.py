@@ -130,7 +130,7 @@ def test_failures_between_the_windows_stop_the_run_too(tmp_path: Path) -> None:
     late = measurement(1.0, errors=(IoErrors("read", errno.EIO, 1, 8),))
     session = FakeSession(lambda number: late if number == 1 else measurement(5.0))
     loop, _, _ = driver(path, session)
-    with pytest.raises(IoErrorStop, match="1 I/Os"):
+    with pytest.raises(IoErrorStop, match="1 I/O in"):
         loop.run(points(3))
     assert len(session.started) == 2
     assert kinds(path) == [Kind.IO_ERRORS, Kind.INTERRUPTED]

@@ -372,7 +372,7 @@ def test_a_folder_of_an_earlier_version(tmp_path: Path) -> None:
     report_data.make_folder(tmp_path / "run", rounds=1, host=False)
     file = tmp_path / "run/run.json"
     data = json.loads(file.read_text())
-    for name in ("health", "host_ceilings", "power_source"):
+    for name in ("health", "host_ceilings", "host_overhead", "power_source"):
         del data[name]
     file.write_text(json.dumps(data))
     journal = tmp_path / "run/journal.jsonl"

@@ -1,8 +1,9 @@
-"""What the host adds to a latency, and when that is not known."""
+"""What the host adds to a latency, when that is not known, and how a run keeps out of the engine's way."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from blockdevices import MIB, filled
+from fakes import FakeObserver
 from flashgauge import hostoverhead
 from flashgauge._core import Session
+from flashgauge.execute import NICE, RunRequest, execute, prepare
 from flashgauge.hostoverhead import BlockReads, HostOverhead, measure
 
 
@@ -43,7 +46,7 @@ def test_the_difference_is_the_hosts() -> None:
     overhead = found(Played(2000, 170_000_000), BlockReads(7, 1000), BlockReads(2007, 1160))
     assert isinstance(overhead, HostOverhead)
     assert (overhead.ns, overhead.error_ns) == (5000, 500)
-    assert str(overhead) == "5.0 us of 85.0 us (to 0.5 us; mean of 2,000 reads of 4 KiB at T1Q1)"
+    assert str(overhead) == "5.0 us of 85.0 us (mean of 2,000 reads of 4 KiB at T1Q1, known to 0.50 us)"
 
 
 @pytest.mark.parametrize(
@@ -64,3 +67,34 @@ def test_a_session_for_smaller_blocks_cannot(tmp_path: Path) -> None:
     with closing(Session.block(target, MIB, 1, 1, 1, 512, False)) as session:
         reason = found(session, BlockReads(0, 0))
     assert isinstance(reason, str) and reason.startswith("4 KiB cannot be read: "), reason
+
+
+class Watching(FakeObserver):
+    """Remembers the priority at which the run prepares and steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.preparing_at: list[int] = []
+        self.stepping_at: list[int] = []
+
+    def begin(self, *_: Any) -> None: ...
+
+    def preparing(self, what: str) -> None:
+        self.preparing_at.append(os.getpriority(os.PRIO_PROCESS, 0))
+
+    def step_started(self, step: Any) -> None:
+        self.stepping_at.append(os.getpriority(os.PRIO_PROCESS, 0))
+
+
+@pytest.mark.parametrize("kind", ["file", "sim"])
+def test_a_run_has_less_weight_than_its_engine(tmp_path: Path, kind: str) -> None:
+    target = f"file:{filled(tmp_path / 'disk.img', 16 * MIB)}" if kind == "file" else "sim:sata-enterprise?capacity=1GB"
+    short = {"point_s": "0.01", "wipc_capacities": "0.05", "max_rounds": "5", "thread_count": "1", "queue_depth": "1"}
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    request = RunRequest("iops", target, out=tmp_path / "run", settings=short, consent="disk.img")
+    seen = Watching()
+    execute(request, prepare(request), seen)
+    assert seen.preparing_at[0] == before, "the engine's threads and the host's ceilings have the weight of any other"
+    assert set(seen.stepping_at) == {before + (NICE if kind == "file" else 0)}
+    if os.geteuid() == 0:
+        assert os.getpriority(os.PRIO_PROCESS, 0) == before

@@ -306,7 +306,7 @@ class Driver:
             first = measurement.errors[0]
             raise IoErrorStop(
                 first.errno,
-                f"the device failed {measurement.error_ios} I/Os in {step.label}, "
+                f"the device failed {_count(measurement.error_ios)} in {step.label}, "
                 f"the first a {first.operation} at sector {first.first_lba}; {self._why()}",
             )
 
@@ -316,7 +316,7 @@ class Driver:
             self._check()
         except OSError as error:
             return error.strerror or str(error)
-        return "see the kernel log"
+        return "injected on purpose, see the disclosures" if self.rig.dut.kind == "simulated" else "see the kernel log"
 
     def _disclose(self, *disclosures: Disclosure) -> None:
         for disclosure in disclosures:
@@ -367,6 +367,10 @@ def _measurement(raw: dict[str, Any]) -> Measurement:
 def _keeps_loaded(stop: Stop) -> bool:
     """Whether the device has I/Os after the step, until the next one begins."""
     return stop.keep_loaded or (stop.seconds is not None and not stop.then_idle)
+
+
+def _count(ios: int) -> str:
+    return "1 I/O" if ios == 1 else f"{ios} I/Os"
 
 
 def _throttled(label: Label, measurement: Measurement) -> Disclosure:

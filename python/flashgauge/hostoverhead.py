@@ -1,9 +1,9 @@
 """What the host adds to every latency: the engine's time for an I/O less the block layer's.
 
-Before its first step a run on a drive reads 4 KiB at queue depth 1 for half a second. The engine's time for an I/O is from
-before it is handed to the kernel until its completion was taken; the block layer's is from when it made the request until
-the device had completed it, by its own counters. What lies between is the host's, and no drive can make it smaller. It
-holds for an otherwise idle host and the shallowest queue; when the CPUs are busy it is more.
+Before its first step a run on a drive reads 4 KiB at queue depth 1 for half a second. The engine's time for an I/O is
+from before it is handed to the kernel until its completion was taken; the block layer's is from when it made the
+request until the device had completed it, by its own counters. What lies between is the host's, and no drive can make
+it smaller. It holds for an otherwise idle host and the shallowest queue; when the CPUs are busy it is more.
 
 The counters are in whole milliseconds: over some thousand I/Os, the mean is known to a fraction of a microsecond.
 """
@@ -49,8 +49,8 @@ class HostOverhead:
 
     def __str__(self) -> str:
         return (
-            f"{self.ns / 1e3:.1f} us of {self.engine_ns / 1e3:.1f} us (to {self.error_ns / 1e3:.1f} us; mean of "
-            f"{self.ios:,} reads of 4 KiB at T1Q1)"
+            f"{self.ns / 1e3:.1f} us of {self.engine_ns / 1e3:.1f} us (mean of {self.ios:,} reads of 4 KiB at T1Q1, "
+            f"known to {self.error_ns / 1e3:.2f} us)"
         )
 
     def to_json(self) -> dict[str, Any]:

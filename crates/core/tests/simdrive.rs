@@ -449,7 +449,10 @@ fn phase() -> impl Strategy<Value = Phase> {
 }
 
 fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
-    let idle = (prop_oneof![Just(0.0), 0.001f64..3.0], 0.0f64..=100.0);
+    let idle = (0.001f64..3.0, 0.0f64..=100.0).prop_map(|(after, percent)| {
+        format!(r#""idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?},"#)
+    });
+    let idle = prop_oneof![Just(String::new()), idle];
     let when_full = prop::sample::select(vec!["direct", "fold"]);
     let fold = prop_oneof![Just(0.0), 0.001f64..3.0];
     let slc = (0u32..3, prop_oneof![Just(0.0), 1.0..100.0], when_full, fold).prop_map(|(mib, dynamic, full, fold)| {
@@ -470,13 +473,13 @@ fn tiny_drive() -> impl Strategy<Value = DriveParameters> {
     all.prop_filter_map("a drive this small needs enough blocks", |(counts, choices, gc, (layout, per_program))| {
         let (policy, frontiers, pacing) = gc;
         let (sectors, dies, channels, planes, reserve) = counts;
-        let (op, [protected, priority, duplex], slots, map, buffer, (after, percent)) = choices;
+        let (op, [protected, priority, duplex], slots, map, buffer, idle) = choices;
         let json = format!(
             r#"{{"capacity_bytes": {}, "dies": {dies}, "channels": {channels}, "planes": {planes},
             "gc_reserve_superblocks": {reserve}, "over_provisioning": {op:?}, "power_loss_protection": {protected},
             "read_priority": {priority}, "full_duplex": {duplex}, "queue_slots": {slots},
             "write_commands_per_map_page": {map}, "write_buffer_kib": {buffer},
-            "idle_collect_after_ms": {after:?}, "idle_collect_free_percent": {percent:?},
+            {idle}
             "gc_policy": "{policy}", "gc_frontiers": {frontiers}, "gc_pacing": "{pacing}", {layout}, "bits_per_cell": 3, "pages_per_block": 240,
             "pages_per_program": {per_program}}}"#,
             sectors * 512
@@ -647,6 +650,11 @@ fn parameters_that_do_not_go_together_are_errors_that_name_one() {
         (r#"{"suspend_us": 5}"#, "suspend_us"),
         (r#"{"suspend": false, "suspend_reads": 5}"#, "suspend_reads"),
         (r#"{"throttle_from_c": 60}"#, "throttle_from_c"),
+        (r#"{"idle_collect_free_percent": 60}"#, "idle_collect_free_percent"),
+        (r#"{"fault_read_errors_max": 5}"#, "fault_read_errors_max"),
+        (r#"{"fault_bad_blocks_max": 5}"#, "fault_bad_blocks_max"),
+        (r#"{"fault_spike_ms": 5}"#, "fault_spike_ms"),
+        (r#"{"fault_spikes_max": 5}"#, "fault_spikes_max"),
         (r#"{"hot_percent": 1e-9}"#, "hot_percent"),
     ] {
         let error = DriveParameters::preset("sata-enterprise", changes).unwrap_err();

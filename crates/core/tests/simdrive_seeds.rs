@@ -77,10 +77,13 @@ fn parameters(dice: &mut Dice) -> String {
         ("gc_frontiers", dice.between(1, 2).to_string()),
         ("gc_pacing", format!("{:?}", dice.pick(&["paced", "line"]))),
         ("gc_reserve_superblocks", dice.between(3, 8).to_string()),
-        ("idle_collect_after_ms", dice.pick(&["0.0", "0.5", "20.0"]).into()),
-        ("idle_collect_free_percent", format!("{}.0", dice.between(0, 100))),
         ("power_on_ms", dice.pick(&["0.0", "30.0", "1000.0"]).into()),
     ];
+    let idle = ("idle_collect_after_ms", dice.pick(&["0.0", "0.5", "20.0"]).into());
+    let percent = ("idle_collect_free_percent", format!("{}.0", dice.between(0, 100)));
+    if idle.1 != "0.0" {
+        given.extend([idle, percent]);
+    }
     given.extend(parts(dice, dies));
     let seed = dice.below(1 << 32);
     given.push(("fault_seed", seed.to_string()));

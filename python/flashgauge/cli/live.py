@@ -150,7 +150,8 @@ def _round_text(judged: RoundJudged) -> str:
 def _forecast_text(least: Remaining, most: Remaining, virtual_time: bool) -> str:
     """Device time; a simulated drive's is not the host's."""
     times = [clock(least.seconds), clock(most.seconds)]
-    fill = f", and writing {most.fill_bytes / 1e9:,.1f} GB" if most.fill_bytes else ""
+    gb = most.fill_bytes / 1e9
+    fill = f", and writing {gb:,.1f} GB" if gb >= 1 else f", and writing {gb * 1e3:,.0f} MB" if gb else ""
     whose = "the simulated drive's" if virtual_time else "the drive's"
     return f"Duration: {' to '.join(dict.fromkeys(times))} of {whose} time{fill}"
 

@@ -64,8 +64,14 @@ _FAULTS = {
 
 def faults(parameters: dict[str, Any]) -> list[str]:
     """The faults that the drive's parameters ask for, as NAME=VALUE; empty when there are none."""
-    names = [name for switch, more in _FAULTS.items() if parameters.get(switch) for name in (switch, *more)]
+    names = [name for switch, more in _FAULTS.items() if _happens(parameters, switch, more) for name in (switch, *more)]
     return [f"{name}={parameters[name]:g}" for name in names]
+
+
+def _happens(parameters: dict[str, Any], switch: str, more: tuple[str, ...]) -> bool:
+    """It is switched on, and none of it is not the most of it."""
+    most = [name for name in more if name.endswith("_max")]
+    return bool(parameters.get(switch)) and all(parameters[name] for name in most)
 
 
 class SimulatedRig:

@@ -15,7 +15,7 @@ use super::device::{Control, Device};
 use super::null::NullDevice;
 use super::protocol::{Command, Handover, Mailbox, Reply, Shared, StepPlan, StopReason, WorkerReport, WorkerSetup};
 use super::result::{StepResult, merge};
-use super::uring::{NopDevice, Target, UringDevice, wake_on_time};
+use super::uring::{NopDevice, Target, UringDevice, run_promptly};
 use super::verify::Ledger;
 use super::worker::Worker;
 use super::written::Written;
@@ -103,7 +103,7 @@ impl Session {
     pub fn null(range: Bytes, seed: u64, threads: u32, queue_depth: u32) -> Result<Self, Error> {
         let limits = Limits { threads, queue_depth, block: Bytes(u64::MAX) };
         Self::on(range, seed, limits, |_| {
-            wake_on_time();
+            run_promptly();
             Ok(NullDevice::default())
         })
     }

@@ -10,8 +10,8 @@
 //! queue of large blocks on many threads would take seconds and gigabytes. The first ones are made ready while
 //! a thread has nothing else to do, so that a step's first I/Os do not wait for them; the others follow meanwhile.
 //!
-//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file, `uring/ring.rs` and
-//! `uring/nop.rs`.
+//! Limits: Linux 5.11; 8192 slots; blocks up to 1 GiB. `unsafe` code is in this file, `uring/ring.rs`,
+//! `uring/nop.rs` and `uring/thread.rs`.
 
 #![allow(unsafe_code)]
 
@@ -20,6 +20,7 @@ mod pattern;
 mod ring;
 mod rotation;
 mod target;
+mod thread;
 
 use std::fs::File;
 use std::io;
@@ -35,6 +36,7 @@ pub use self::nop::NopDevice;
 pub(super) use self::pattern::{WriteData, arena};
 use self::ring::Ring;
 pub use self::target::Target;
+pub(super) use self::thread::run_promptly;
 use super::clock::{monotonic, rest};
 use super::device::{Completion, Device};
 use crate::error::{DeviceError, Error, TargetError};
@@ -129,7 +131,7 @@ impl UringDevice {
         // as a long queue of large blocks would need at once. A kernel before 5.19 has none; I/O does without then.
         let table = submitter.register_buffers_sparse((read_buffers + slots) as u32);
         let none = if table.is_ok() { Registered::Bytes(0) } else { Registered::Refused };
-        wake_on_time();
+        run_promptly();
         Ok(Self {
             ring,
             target: Arc::clone(target),
@@ -352,13 +354,6 @@ fn cause(error: &io::Error) -> (String, &'static str) {
         _ => return (format!("io_uring cannot be set up: {error}"), "use a newer kernel"),
     };
     (problem.into(), cure)
-}
-
-/// Let this thread's timers run out on time: by default the kernel may add 50 us, to wake less often.
-pub(super) fn wake_on_time() {
-    // SAFETY: the call takes a number and changes nothing but the calling thread's timers.
-    // It cannot fail with these arguments.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
 /// What kind of file system a file is on: its number in statfs(2).

@@ -131,6 +131,11 @@ pub(super) fn without_effect(
         (!p.suspend, "suspend_us", "no effect without suspend"),
         (!p.suspend, "suspend_reads", "no effect without suspend"),
         (p.throttle_full_c == 0.0, "throttle_from_c", "no effect without throttle_full_c"),
+        (p.idle_collect_after_ms == 0.0, "idle_collect_free_percent", "no effect without idle_collect_after_ms"),
+        (p.fault_read_error_rate == 0.0, "fault_read_errors_max", "no effect without fault_read_error_rate"),
+        (p.fault_program_error_rate == 0.0, "fault_bad_blocks_max", "no effect without fault_program_error_rate"),
+        (p.fault_spike_rate == 0.0, "fault_spike_ms", "no effect without fault_spike_rate"),
+        (p.fault_spike_rate == 0.0, "fault_spikes_max", "no effect without fault_spike_rate"),
     ];
     let (_, name, problem) = vain.into_iter().find(|(vain, name, _)| *vain && given(name))?;
     Some((name, problem))

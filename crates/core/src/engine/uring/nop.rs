@@ -2,7 +2,7 @@
 //!
 //! What remains is the cost of the ring, of the kernel's calls and of the engine: the most this host can issue.
 
-use super::{Ring, cause, wake_on_time};
+use super::{Ring, cause, run_promptly};
 use crate::engine::clock::{monotonic, rest};
 use crate::engine::device::{Completion, Device};
 use crate::error::{DeviceError, TargetError};
@@ -20,7 +20,7 @@ impl NopDevice {
             let (problem, cure) = cause(&error);
             TargetError::NotSupported(format!("{problem}; {cure}"))
         })?;
-        wake_on_time();
+        run_promptly();
         Ok(Self { ring })
     }
 }
