@@ -149,21 +149,25 @@ def passes() -> str:
 
 
 THEORY_FORMS = {
-    "Greedy": "finite blocks, after Desnoyers, Bux and Iliadis",
-    "Fifo": "Menon; Xiang and Kurkoski; Desnoyers",
-    "Random": "A = alpha / (alpha - 1)",
-    "DChoices": "Van Houdt's fixed point",
+    "Greedy": "greedy: finite blocks, after Desnoyers, Bux and Iliadis",
+    "Fifo": "FIFO: Menon; Xiang and Kurkoski; Desnoyers",
+    "Random": "random: A = alpha / (alpha - 1)",
+    "DChoices": "d-choices, d = {}: Van Houdt's fixed point",
 }
 
 
 def theory() -> str:
-    body = []
-    names = {"Greedy": "greedy", "Fifo": "FIFO", "Random": "random"}
-    for row in rows_of("theory"):
-        policy = names.get(row["policy"], f"d-choices, d = {row['choices']}")
-        share = f"{float(row['median_percent']):.2f} %", f"{abs(float(row['most_percent'])):.2f} %"
-        body.append([policy, THEORY_FORMS[row["policy"]], *share])
-    return table(["policy", "closed form", "median deviation", "greatest"], body)
+    order = list(THEORY_FORMS)
+    rows = sorted(rows_of("theory"), key=lambda row: order.index(row["policy"]))
+    body = [
+        [
+            THEORY_FORMS[row["policy"]].format(row["choices"]),
+            f"{float(row['median_percent']):.2f} %",
+            f"{abs(float(row['most_percent'])):.2f} %",
+        ]
+        for row in rows
+    ]
+    return table(["policy: closed form", "median deviation", "greatest"], body)
 
 
 TABLES: dict[str, Callable[[], str]] = {
