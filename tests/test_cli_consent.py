@@ -54,9 +54,9 @@ class Terminal:
 
     def rest(self) -> tuple[int, str]:
         """The exit code, and what came after what was read before."""
-        before = len(self.text)
+        before, until_s = len(self.text), time.monotonic() + PATIENCE_S
         while self._more():
-            pass
+            assert time.monotonic() < until_s, self.text
         return self.process.wait(PATIENCE_S), self.text[before:]
 
     def _more(self) -> bool:
@@ -149,6 +149,7 @@ def test_anything_else_leaves_with_one_line(disk: str, tmp_path: Path, typed: st
 def test_ctrl_c_at_the_question_is_an_interruption(disk: str, tmp_path: Path) -> None:
     with at_a_terminal(tmp_path, *TEST, disk) as terminal:
         terminal.read_until(QUESTION)
+        time.sleep(0.5)  # By now it waits for the line.
         terminal.type("\x03")
         code, after = terminal.rest()
     assert code == 130

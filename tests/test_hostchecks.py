@@ -12,7 +12,9 @@ import pytest
 
 from blockdevices import MIB, filled, queue_setting
 from conftest import SHORT, Cli, one_line, run_cli, run_json
+from fakes import FakeObserver
 from flashgauge.disclosure import Disclosure, Kind
+from flashgauge.execute import RunRequest, execute, prepare
 from flashgauge.rig import clockstate, hostchecks
 from flashgauge.rig.clockstate import ClockState
 from flashgauge.rig.hostchecks import HostCheck, check_host, cpu_list, free_space, results_bytes
@@ -319,6 +321,22 @@ def test_the_estimate_of_results_holds_for_a_finished_run(finished_run: Path) ->
     taken = sum(file.stat().st_size for file in finished_run.rglob("*") if file.is_file())
     print(f"{steps} steps took {taken:,} bytes, {results_bytes(steps, 60):,} expected")
     assert taken <= results_bytes(steps, 60) <= 10 * taken
+
+
+def test_a_clock_that_was_set_meanwhile_is_disclosed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead_s = iter((1000.0, 1003.5))
+    monkeypatch.setattr(clockstate, "date_ahead_s", lambda: next(ahead_s))
+    short = {"point_s": "0.01", "wipc_capacities": "0.05", "max_rounds": "5", "thread_count": "1", "queue_depth": "1"}
+    request = RunRequest("iops", "sim:sata-enterprise?capacity=1GB", out=tmp_path / "run", settings=short)
+    seen = FakeObserver()
+    execute(request, prepare(request), seen)
+    (said,) = [item for item in run_json(tmp_path / "run")["disclosures"] if item["clause"] == "5.1"]
+    assert said["message"].startswith("the host's date was set by +3.5 s during the run")
+    assert any(disclosure.clause == "5.1" for disclosure in seen.disclosures)
+
+
+def test_a_clock_that_was_left_alone_is_not() -> None:
+    assert clockstate.set_by(clockstate.date_ahead_s()) is None
 
 
 def test_lists_of_cpus() -> None:

@@ -273,5 +273,5 @@ def test_a_stream_that_does_not_start(quarchpy: object) -> None:
 
 def test_without_quarchpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flashgauge.rig.quarch.find_spec", lambda name: None)
-    with pytest.raises(TargetError, match=r"pip install flashgauge\[quarch\]"):
+    with pytest.raises(TargetError, match="pip install 'quarchpy>=2.2'"):
         check_source("quarch:USB:x", False)

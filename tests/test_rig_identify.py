@@ -148,8 +148,8 @@ def test_virtio_disk_stands_for_something_else(tmp_path: Path) -> None:
     write(tmp_path, {f"{virtio}/vendor": "0x1af4"})
     device = block(tmp_path, f"{virtio}/block/vda", "../..", serial="disk-1", queue__rotational="1")
     dut = identify.dut_info(device, "/dev/vda")
-    assert (dut.manufacturer, dut.serial, dut.interface, dut.media) == (None, "disk-1", "virtio", "rotational")
-    assert identify.stands_for(device) == "whatever the hypervisor keeps behind it"
+    assert (dut.manufacturer, dut.serial, dut.interface, dut.media) == (None, "disk-1", "virtio", None)
+    assert identify.stands_for(device) == "a virtual disk"
 
 
 def test_scsi_debug_is_no_drive(tmp_path: Path) -> None:

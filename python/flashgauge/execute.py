@@ -20,7 +20,7 @@ from flashgauge.disclosure import Disclosure
 from flashgauge.driver import Driver, Observer
 from flashgauge.hostlimit import Ceilings, engine_ceiling
 from flashgauge.iolog import logging_ios
-from flashgauge.rig import hostchecks
+from flashgauge.rig import clockstate, hostchecks
 from flashgauge.rig.base import Rig, SessionNeeds
 from flashgauge.rig.host import host_info
 from flashgauge.rig.hostchecks import HostCheck
@@ -217,8 +217,12 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                     folder.update(host_overhead=_host_overhead(rig, observer))
                     stack.enter_context(giving_way())
 
+            date_ahead_s = clockstate.date_ahead_s()
             with logging_ios(rig.session, folder, request.io_log):
                 outcome = driver.run(spec(), begin)
+                if (moved := clockstate.set_by(date_ahead_s)) is not None:
+                    folder.disclose(moved)
+                    observer.disclosed(moved)
                 if request.verify:
                     _verify(rig, folder, observer)
             return outcome

@@ -35,7 +35,7 @@ def test_a_drive_is_what_it_was_made_as(listed: list[dict[str, Any]], drive: Dri
     assert one["write_cache"] == "write back"
     assert one["consent"] == drive.serial
     assert one["may_be_tested"] is True, one["refusals"]
-    hypervisor = "whatever the hypervisor keeps behind it" if drive is drives.SCSI else None
+    hypervisor = "a virtual disk" if drive is drives.SCSI else None
     assert one["stands_for"] == hypervisor
 
 

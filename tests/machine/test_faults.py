@@ -29,6 +29,7 @@ ONE, OTHER = drives.SPARE
 QUICK = ("--purge", "none", *settings(write_cache_enabled="true"))
 # Steps of seconds, so that one of them is under way when the fault comes.
 SLOW = ("--purge", "none", *settings(write_cache_enabled="true", point_s="3"))
+CACHE_OFF = ("--purge", "none", *settings())
 # One in each MiB, but at both ends, where member signatures are looked for before the run: a drive that cannot be read
 # there is refused.
 BAD_SECTORS = range(4096, 122880, 2048)
@@ -66,6 +67,11 @@ def failing(machine: Machine, kind: str, sectors: Iterable[int]) -> Iterator[str
         machine.qmp("blockdev-del", **{"node-name": node})
 
 
+def cache_is_on_again(machine: Machine, path: str, folder: Path) -> None:
+    assert run_json(folder)["write_cache"].startswith("disabled (read back from the drive")
+    assert machine.sh(f"nvme get-feature {path} -f 6").replace(" 0x", "0x").endswith("Current value:0x00000001")
+
+
 def test_a_drive_pulled_out_in_the_middle_of_a_step(machine: Machine) -> None:
     folder = machine.out / "pulled"
     with plugged(machine, 2, ONE.serial, ONE.name) as path:
@@ -85,7 +91,8 @@ def test_a_drive_pulled_out_in_the_middle_of_a_step(machine: Machine) -> None:
 def test_a_read_that_fails_stops_the_run(machine: Machine) -> None:
     folder = machine.out / "read-error"
     with failing(machine, "read", BAD_SECTORS) as path:
-        result = machine.flashgauge(*iops(path, ONE, "read-error"))
+        result = machine.flashgauge(*iops(path, ONE, "read-error", *CACHE_OFF))
+        cache_is_on_again(machine, path, folder)
     assert result.returncode == 1
     message = result.stderr.splitlines()[-1]
     assert message.startswith("flashgauge: the device failed ")
@@ -100,7 +107,8 @@ def test_a_write_that_fails_stops_the_run(machine: Machine) -> None:
     """One bad sector in the first MiB: the sequential pre-conditioning meets it at once."""
     folder = machine.out / "write-error"
     with failing(machine, "write", [1000]) as path:
-        result = machine.flashgauge(*iops(path, ONE, "write-error"))
+        result = machine.flashgauge(*iops(path, ONE, "write-error", *CACHE_OFF))
+        cache_is_on_again(machine, path, folder)
     assert result.returncode == 1
     assert "the first a write at sector 768" in result.stderr.splitlines()[-1]  # the 128 KiB I/O that holds it
     (entry,) = cut_off(folder, "failed", 1)

@@ -5,6 +5,7 @@ Exit codes are in `errors`.
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import typer
@@ -46,6 +47,8 @@ def main() -> None:
 
 
 def _guarded() -> int:
+    # polars, imported by now, has what waits for a terminal or another program go on waiting after Ctrl-C.
+    signal.siginterrupt(signal.SIGINT, True)
     try:
         # typer turns Ctrl-C into the exit code 130, and returns the code of every early exit.
         code: int | None = app(standalone_mode=False)

@@ -39,4 +39,4 @@ def ceiling(
         table.add_row(row["stimulus"], f"{row['iops']:,}")
     console = Console(markup=False, highlight=False)
     console.print(table)
-    console.print(f"measured with: {found.source}; more threads than CPUs count as these")
+    console.print(f"measured with: {found.source}, which move no data; of more threads than CPUs, as many as CPUs")

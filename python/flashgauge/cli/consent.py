@@ -82,7 +82,13 @@ def _about_file(request: RunRequest, target: Target, seen: bool, tests: int) -> 
 
 def _check_typed(name: str, what: str, label: str) -> None:
     """Raises TargetError unless the next line is `name`."""
-    typed = sys.stdin.readline().strip()
+    line = ""
+    try:
+        line = sys.stdin.readline()
+    finally:
+        if not line.endswith("\n"):
+            print(file=sys.stderr)  # Nobody has ended the line of the question.
+    typed = line.strip()
     if typed != name:
         said = f"{typed!r} is not its {what}" if typed else "no consent given"
         raise TargetError(f"{label}: {said}; nothing was written")

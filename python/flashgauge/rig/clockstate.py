@@ -1,14 +1,19 @@
-"""How the kernel corrects the clock, by adjtimex(2). Nothing is set."""
+"""How the kernel corrects the clock, by adjtimex(2), and whether it was set. Nothing is set here."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import time
 from dataclasses import dataclass
+
+from flashgauge.disclosure import Disclosure, Kind
 
 # A crystal is off by less than 100 parts per million, and NTP corrects at most 500 in the long run; more is a clock
 # that is being moved.
 MOST_PPM = 500.0
+# The date moves against the monotonic clock when it is set; a leap second is less.
+SET_S = 2.0
 _NOT_SYNCHRONIZED = 0x40  # STA_UNSYNC, linux/timex.h
 
 
@@ -53,4 +58,23 @@ def state(status: int, freq: int, tick: int, ticks_per_s: int) -> ClockState:
     return ClockState(
         synchronized=not status & _NOT_SYNCHRONIZED,
         ppm=freq / 65536 + (tick * ticks_per_s - 1_000_000),
+    )
+
+
+def date_ahead_s() -> float:
+    """By how much the date (CLOCK_REALTIME) is ahead of the monotonic clock: the same at any time, unless it is set."""
+    return (time.time_ns() - time.monotonic_ns()) / 1e9
+
+
+def set_by(before_s: float) -> Disclosure | None:
+    """What to say when the date was set since `date_ahead_s` was so much."""
+    moved_s = date_ahead_s() - before_s
+    if abs(moved_s) < SET_S:
+        return None
+    return Disclosure(
+        Kind.HOST_CONDITIONS,
+        "5.1",
+        f"the host's date was set by {moved_s:+,.1f} s during the run: the dates in the report are of before and after "
+        "it; durations and latencies are of another clock, which is never set",
+        "timedatectl set-ntp true, and wait until it is synchronized, before a run",
     )

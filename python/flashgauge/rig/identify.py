@@ -214,7 +214,7 @@ def stands_for(device: BlockDevice) -> str | None:
             return meaning
     place = str(device.folder)
     if "/virtio" in place:
-        return "whatever the hypervisor keeps behind it"
+        return "a virtual disk"
     if re.search(r"/pseudo_\d+/", place):
         return "memory (scsi_debug)"
     if "/devices/virtual/" in place and "/nvme-subsystem/" not in place:
@@ -231,7 +231,7 @@ _STAND_INS = {
     r"rbd\d|drbd\d": "a disk across the network",
     r"bcache\d": "a cached device",
     r"nullb\d": "nothing at all",
-    r"xvd": "whatever the hypervisor keeps behind it",
+    r"xvd": "a virtual disk",
 }
 
 
@@ -248,10 +248,16 @@ def dut_info(device: BlockDevice, target: str) -> DutInfo:
         capacity_bytes=device.size_bytes,
         interface=interface(device),
         form_factor=_form_factor(disk),
-        media="rotational" if read_text(disk / "queue/rotational") == "1" else None,
+        media=_media(device),
         features="discard" if number(disk / "queue/discard_max_bytes") else None,
         logical_block_bytes=device.logical_block_bytes,
     )
+
+
+def _media(device: BlockDevice) -> str | None:
+    """The kernel tells disks from what is none; of what stands for something else it knows nothing."""
+    rotates = read_text(device.disk / "queue/rotational") == "1" and stands_for(device) is None
+    return "rotational" if rotates else None
 
 
 def nvme_controllers(device: BlockDevice) -> list[Path]:

@@ -2,7 +2,8 @@
 
 Reference: ACS-4, 7.34 (SECURITY) and 7.36 (SANITIZE DEVICE). A security erase needs a password, which the drive
 forgets when the erase succeeds; it is cleared on every other way out (see keeper.py).
-Limits: recorded outputs only; no drive with these feature sets has met this code.
+Limits: tested against stand-ins that answer as hdparm's source has it; no drive with these feature sets has met
+this code.
 """
 
 from __future__ import annotations

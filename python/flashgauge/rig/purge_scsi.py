@@ -1,7 +1,8 @@
 """Purge by SCSI commands: FORMAT UNIT and SANITIZE (block erase, cryptographic erase), by sg3_utils.
 
 Reference: SBC-4, FORMAT UNIT (5.4) and SANITIZE (5.30). Both are started with the IMMED bit and go on in the drive;
-progress and outcome come from REQUEST SENSE. Limits: recorded outputs only, no SAS drive has met this code.
+progress and outcome come from REQUEST SENSE. Limits: tested against stand-ins that answer as the
+tools' sources have it; no SAS drive has met this code.
 """
 
 from __future__ import annotations

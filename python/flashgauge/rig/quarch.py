@@ -24,7 +24,7 @@ from flashgauge._core import DeviceError, TargetError
 RESAMPLED = "10ms"
 _TIME_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _POWER_W = {"uw": 1e-6, "mw": 1e-3, "w": 1.0}
-_INSTALL = "pip install flashgauge[quarch]"
+_INSTALL = "pip install 'quarchpy>=2.2'"
 
 
 def check_installed() -> None:
