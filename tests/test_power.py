@@ -6,6 +6,7 @@ met.
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 import time
@@ -273,5 +274,5 @@ def test_a_stream_that_does_not_start(quarchpy: object) -> None:
 
 def test_without_quarchpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flashgauge.rig.quarch.find_spec", lambda name: None)
-    with pytest.raises(TargetError, match="pip install 'quarchpy>=2.2'"):
+    with pytest.raises(TargetError, match=re.escape("pip install 'quarchpy>=2.2'")):
         check_source("quarch:USB:x", False)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from blockdevices import MIB, filled
+from blockdevices import MIB, filled, tool
 from conftest import PATIENCE_S, Cli, one_line, start_cli
 from flashgauge.cli import devices as command
 from flashgauge.rig import listing, records, safety
@@ -267,7 +267,9 @@ def test_one_device_from_outside(cli: Cli, tmp_path: Path, loop_device: str) -> 
         assert part in shown.stdout
     (facts,) = json.loads(cli("devices", loop_device, "--json").stdout)["devices"]
     assert (facts["path"], facts["capacity_bytes"], facts["may_be_tested"]) == (loop_device, 128 * MIB, True)
-    assert facts["refusals"] == []
+    assert (facts["refusals"], facts["contents"]) == ([], [])
+    tool("mkfs.ext4", "-q", "-L", "precious", loop_device)
+    assert f'{Path(loop_device).name}: ext4 "precious"' in cli("devices", loop_device).stdout
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,8 @@ def _details(listed: Listed) -> Table:
         row("partition", f"{part.path}, {size_text(part.size_bytes)}")
     for name in listed.other_namespaces:
         row("same drive", f"namespace {name}")
+    for number, found in enumerate(listed.contents or ()):
+        row("" if number else "contents", found)
     row("may be tested", _verdict(listed))
     for refusal in listed.refusals:
         row("", refusal.text)

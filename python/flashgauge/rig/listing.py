@@ -48,7 +48,8 @@ class Listed:
     `media`: as the kernel has it, "solid state" or "rotational". `write_cache`: the kernel's word;
     `drive_write_cache`: the drive's own, "on", "off" or "none", where it was asked. `consent`: what to type.
     `may_be_tested`: None when that could not be seen. `purge_methods_complete`: false where the drive would have to be
-    asked for others. `links`: its names in /dev/disk/by-id.
+    asked for others. `links`: its names in /dev/disk/by-id. `contents`: what is recognized of what a test would
+    destroy, where the device was looked at.
     """
 
     dut: DutInfo
@@ -71,6 +72,7 @@ class Listed:
     partitions: tuple[Part, ...]
     other_namespaces: tuple[str, ...]
     links: tuple[str, ...]
+    contents: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,15 @@ def list_devices(roots: Roots = Roots()) -> Listing:  # noqa: B008 - Roots is fr
 
 
 def list_one(device: BlockDevice) -> Listing:
-    """The device alone; it may be a partition. If it may be tested, it is asked how it can be purged, and whether its
-    write cache is on."""
+    """The device alone; it may be a partition. If it may be tested, it is looked at what is on it, and it is asked how
+    it can be purged and whether its write cache is on."""
     listing = _listing([device], device.roots)
     (listed,) = listing.devices
-    if not listed.may_be_tested or tools.missing(*purge.needed_tools(device)):
+    if not listed.may_be_tested:
         return listing
+    listed = replace(listed, contents=tuple(safety.contents(device)))
+    if tools.missing(*purge.needed_tools(device)):
+        return replace(listing, devices=(listed,))
     if not listed.purge_methods_complete:
         supports = purge.supports(device)
         known = tuple(name for name, support in supports.items() if support.reason is None)
