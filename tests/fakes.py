@@ -119,8 +119,8 @@ class FakeRig:
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return ()
 
-    def block_reads(self) -> None:
-        return None
+    def block_reads(self) -> str:
+        return "there is no device"
 
     def check(self) -> None:
         self.calls.append("check")

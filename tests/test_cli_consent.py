@@ -49,6 +49,13 @@ class Terminal:
             assert self._more(), f"ended without {wanted!r}: {self.text}"
         return self.text
 
+    def wait_for_reader(self) -> None:
+        """Until the program sleeps in a read of its input."""
+        until_s, call = time.monotonic() + PATIENCE_S, Path(f"/proc/{self.process.pid}/syscall")
+        while not call.read_text().startswith("0 0x0 "):
+            assert time.monotonic() < until_s, call.read_text()
+            time.sleep(0.01)
+
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
@@ -149,7 +156,7 @@ def test_anything_else_leaves_with_one_line(disk: str, tmp_path: Path, typed: st
 def test_ctrl_c_at_the_question_is_an_interruption(disk: str, tmp_path: Path) -> None:
     with at_a_terminal(tmp_path, *TEST, disk) as terminal:
         terminal.read_until(QUESTION)
-        time.sleep(0.5)  # By now it waits for the line.
+        terminal.wait_for_reader()
         terminal.type("\x03")
         code, after = terminal.rest()
     assert code == 130

@@ -16,7 +16,7 @@ from fakes import FakeObserver
 from flashgauge.disclosure import Disclosure, Kind
 from flashgauge.execute import RunRequest, execute, prepare
 from flashgauge.rig import clockstate, hostchecks
-from flashgauge.rig.clockstate import ClockState
+from flashgauge.rig.clockstate import Clocks, ClockState
 from flashgauge.rig.hostchecks import HostCheck, check_host, cpu_list, free_space, results_bytes
 from flashgauge.rig.identify import BlockDevice, Roots
 from trees import Tree
@@ -301,9 +301,9 @@ def test_a_limit_on_the_cpus_sleep_counts(host: Host) -> None:
     host.write(f"{CPU}/cpu0/cpuidle/state2/disable", "0\n")
     limit = host.roots.dev / "cpu_dma_latency"
     limit.parent.mkdir(exist_ok=True)
-    for limit_us, advised in ((5, False), (2_000_000_000, True)):
+    for limit_us, found_us in ((1, 0), (50, 2), (2_000_000_000, 133)):
         limit.write_bytes(limit_us.to_bytes(4, "little"))
-        assert bool(host.checks()["CPU sleep"].advice) == advised, limit_us
+        assert host.checks()["CPU sleep"].found == f"a sleeping CPU takes up to {found_us} us to wake"
 
 
 def test_room_for_the_results(tmp_path: Path) -> None:
@@ -324,19 +324,22 @@ def test_the_estimate_of_results_holds_for_a_finished_run(finished_run: Path) ->
 
 
 def test_a_clock_that_was_set_meanwhile_is_disclosed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ahead_s = iter((1000.0, 1003.5))
-    monkeypatch.setattr(clockstate, "date_ahead_s", lambda: next(ahead_s))
+    times = iter((Clocks(1000.0, 5.0), Clocks(1003.5, 65.0)))
+    monkeypatch.setattr(clockstate, "clocks", lambda: next(times))
     short = {"point_s": "0.01", "wipc_capacities": "0.05", "max_rounds": "5", "thread_count": "1", "queue_depth": "1"}
-    request = RunRequest("iops", "sim:sata-enterprise?capacity=1GB", out=tmp_path / "run", settings=short)
+    target = f"file:{filled(tmp_path / 'disk.img', 16 * MIB)}"
+    request = RunRequest("iops", target, out=tmp_path / "run", settings=short, consent="disk.img")
     seen = FakeObserver()
     execute(request, prepare(request), seen)
-    (said,) = [item for item in run_json(tmp_path / "run")["disclosures"] if item["clause"] == "5.1"]
-    assert said["message"].startswith("the host's date was set by +3.5 s during the run")
-    assert any(disclosure.clause == "5.1" for disclosure in seen.disclosures)
+    said = {item["clause"]: item for item in run_json(tmp_path / "run")["disclosures"]}
+    assert said["5.1"]["message"].startswith("the host's date was set by +3.5 s during the run")
+    assert said["4"]["message"].startswith("the host slept for 60.0 s during the run")
+    assert (said["5.1"]["invalidates"], said["4"]["invalidates"]) == (False, True)
+    assert {"5.1", "4"} <= {disclosure.clause for disclosure in seen.disclosures}
 
 
 def test_a_clock_that_was_left_alone_is_not() -> None:
-    assert clockstate.set_by(clockstate.date_ahead_s()) is None
+    assert clockstate.moved(clockstate.clocks(), clockstate.clocks()) == []
 
 
 def test_lists_of_cpus() -> None:
@@ -358,6 +361,7 @@ def test_a_run_records_and_shows_what_was_found(tmp_path: Path, loop_device: str
     assert checks["I/O scheduler"]["advice"] == cure
     assert set(checks) >= {"CPU governor", "clock", "other I/O", "CPU load", "free space"}
     overhead = run["host_overhead"]
+    assert "not_measured" not in overhead, overhead
     assert overhead["ios"] > 100
     assert overhead["engine_ns"] + 1e6 / overhead["ios"] > overhead["block_layer_ns"] > 0
     assert "merging" not in checks, "the IOPS test measures no sequential I/O"

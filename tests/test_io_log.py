@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from conftest import run_cli
 from flashgauge import iolog
 from flashgauge._core import Session
 from flashgauge.cli import app
@@ -168,6 +169,21 @@ def test_a_run_with_a_log(tmp_path: Path) -> None:
     written = json.loads((run / "run.json").read_text())
     assert written["io_log"]["rows"] == read_io_log(run).select(pl.len()).collect().item()
     assert written["io_log"]["dropped"] == 0
+
+
+def test_on_a_device_the_log_begins_with_the_first_step(tmp_path: Path, loop_device: str) -> None:
+    """Not with the reads before it, by which the host's part of a latency is measured."""
+    settings = ("point_s=0.01", "wipc_capacities=0.05", "max_rounds=5", "block_sizes_kib=1024,64,4", "thread_count=1")
+    options = [part for text in (*settings, "queue_depth=1", "read_percents=100,65,0") for part in ("--set", text)]
+    arguments = ("run", "iops", loop_device, *options, "--consent", Path(loop_device).name, "--io-log", "--out", "run")
+    result = run_cli(tmp_path, *arguments)
+    assert result.returncode == 0, result.stderr
+    entries, _ = read_journal(tmp_path / "run")
+    log = read_io_log(tmp_path / "run").collect()
+    for number in (1, 2, len(entries)):
+        m, rows = entries[number - 1].measurement, log.filter(pl.col("step") == number)
+        assert rows.height == m.submitted_ios, f"step {number}"
+    assert log["step"].max() == len(entries)
 
 
 def test_an_incomplete_log_is_disclosed_and_no_result_suffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

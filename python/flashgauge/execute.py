@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import resource
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,7 @@ from flashgauge.verification import failed, mismatch, read_back
 ANY_CAPACITY_BYTES = 10**12
 # Of the thread that runs the test, beside the engine's.
 NICE = 10
+_CAP_SYS_NICE = 23  # linux/capability.h
 
 
 class RunObserver(Observer, Protocol):
@@ -197,7 +199,7 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
             folder = RunFolder(prepared.folder, run)
         except OSError as error:
             raise RequestError(f"the run folder cannot be made: {error}") from error
-        with folder:
+        with folder, contextlib.ExitStack() as meanwhile:
             driver = Driver(
                 rig,
                 folder,
@@ -215,30 +217,50 @@ def execute(request: RunRequest, prepared: Prepared, observer: RunObserver) -> A
                     driver.ceilings = host_ceilings(spec)
                     folder.update(host_ceilings=tuple(driver.ceilings.to_json()))
                     folder.update(host_overhead=_host_overhead(rig, observer))
-                    stack.enter_context(giving_way())
+                meanwhile.enter_context(logging_ios(rig.session, folder, request.io_log))
+                if not rig.session.virtual_time:
+                    meanwhile.enter_context(_clocks_watched(folder, observer))
+                    meanwhile.enter_context(giving_way())
 
-            date_ahead_s = clockstate.date_ahead_s()
-            with logging_ios(rig.session, folder, request.io_log):
-                outcome = driver.run(spec(), begin)
-                if (moved := clockstate.set_by(date_ahead_s)) is not None:
-                    folder.disclose(moved)
-                    observer.disclosed(moved)
-                if request.verify:
-                    _verify(rig, folder, observer)
+            outcome = driver.run(spec(), begin)
+            if request.verify:
+                _verify(rig, folder, observer)
             return outcome
 
 
 @contextlib.contextmanager
 def giving_way() -> Iterator[None]:
     """The calling thread has less weight with the scheduler than the engine's, which are there already: where CPUs are
-    few the device would idle while a measurement is journaled."""
+    few the device would idle while a measurement is journaled. Only who may go back: the next run begins here too."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
+    if not _may_have(before):
+        yield
+        return
     os.setpriority(os.PRIO_PROCESS, 0, min(before + NICE, 19))
     try:
         yield
     finally:
-        with contextlib.suppress(PermissionError):  # Only root may go back.
-            os.setpriority(os.PRIO_PROCESS, 0, before)
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+def _may_have(nice: int) -> bool:
+    """Whether this process may set so high a priority: by its limit, or by CAP_SYS_NICE, as root."""
+    if 20 - resource.getrlimit(resource.RLIMIT_NICE)[0] <= nice:
+        return True
+    status = Path("/proc/self/status").read_text()
+    return bool(int(status.split("CapEff:")[1].split()[0], 16) >> _CAP_SYS_NICE & 1)
+
+
+@contextlib.contextmanager
+def _clocks_watched(folder: RunFolder, observer: Observer) -> Iterator[None]:
+    before = clockstate.clocks()
+    try:
+        yield
+    finally:
+        for disclosure in clockstate.moved(before, clockstate.clocks()):
+            observer.disclosed(disclosure)
+            with contextlib.suppress(OSError):  # A full disk has ended the run, and that is what is to be told.
+                folder.disclose(disclosure)
 
 
 def _verify(rig: Rig, folder: RunFolder, observer: Observer) -> None:

@@ -131,8 +131,9 @@ def _details(listed: Listed) -> Table:
         row("partition", f"{part.path}, {size_text(part.size_bytes)}")
     for name in listed.other_namespaces:
         row("same drive", f"namespace {name}")
-    for number, found in enumerate(listed.contents or ()):
-        row("" if number else "contents", found)
+    if listed.may_be_tested:
+        for number, found in enumerate(listed.contents or ("nothing that is recognized",)):
+            row("" if number else "contents", found)
     row("may be tested", _verdict(listed))
     for refusal in listed.refusals:
         row("", refusal.text)

@@ -81,7 +81,7 @@ def _notes(run: Run, found: Sequence[Point]) -> tuple[str, ...]:
 def _overhead(found: dict[str, Any]) -> str:
     if (why := found.get("not_measured")) is not None:
         return f"What the host adds to a latency was not measured: {why}."
-    return f"Of every latency the host's own part, before the first step: {HostOverhead(**found)}."
+    return f"Of a latency the host's part outside the block layer, before the first step: {HostOverhead(**found)}."
 
 
 def _axis(found: Sequence[Point]) -> Axis:

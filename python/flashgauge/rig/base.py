@@ -104,8 +104,8 @@ class Rig(Protocol):
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         """What of the host may disturb a test; see `hostchecks.check_host`. Takes a moment of watching."""
 
-    def block_reads(self) -> BlockReads | None:
-        """By the block layer's counters; None without a block device that counts each I/O."""
+    def block_reads(self) -> BlockReads | str:
+        """By the block layer's counters; or why there are none."""
 
     def check(self) -> None:
         """The device is still the one consented to. Sends it nothing. Raises DeviceError."""

@@ -117,12 +117,14 @@ class BlockRig:
         device = self._cleared.device
         return check_host(device, device.roots, sequential=sequential)
 
-    def block_reads(self) -> BlockReads | None:
+    def block_reads(self) -> BlockReads | str:
         disk = self._cleared.device.disk
         # A driver that takes I/Os without queues has their times in ticks of the kernel's clock, 1 to 10 ms.
         counting = read_text(disk / "queue/iostats") == "1" and (disk / "mq").is_dir()
         fields = (read_text(disk / "stat") or "").split()
-        return BlockReads(int(fields[0]), int(fields[3])) if counting and len(fields) > 3 else None
+        if not counting or len(fields) < 4:
+            return "the kernel does not count the time of each of its I/Os"
+        return BlockReads(int(fields[0]), int(fields[3]))
 
     def check(self) -> None:
         self._held.check()

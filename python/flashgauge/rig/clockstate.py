@@ -12,7 +12,7 @@ from flashgauge.disclosure import Disclosure, Kind
 # A crystal is off by less than 100 parts per million, and NTP corrects at most 500 in the long run; more is a clock
 # that is being moved.
 MOST_PPM = 500.0
-# The date moves against the monotonic clock when it is set; a leap second is less.
+# The clocks move against each other only when the date is set or the machine sleeps; a leap second is less.
 SET_S = 2.0
 _NOT_SYNCHRONIZED = 0x40  # STA_UNSYNC, linux/timex.h
 
@@ -61,20 +61,44 @@ def state(status: int, freq: int, tick: int, ticks_per_s: int) -> ClockState:
     )
 
 
-def date_ahead_s() -> float:
-    """By how much the date (CLOCK_REALTIME) is ahead of the monotonic clock: the same at any time, unless it is set."""
-    return (time.time_ns() - time.monotonic_ns()) / 1e9
+@dataclass(frozen=True)
+class Clocks:
+    """How three clocks differ, in seconds: the date ahead of the time since the machine was started (CLOCK_BOOTTIME),
+    and that ahead of CLOCK_MONOTONIC, which stands still while the machine sleeps."""
+
+    date_s: float
+    slept_s: float
 
 
-def set_by(before_s: float) -> Disclosure | None:
-    """What to say when the date was set since `date_ahead_s` was so much."""
-    moved_s = date_ahead_s() - before_s
-    if abs(moved_s) < SET_S:
-        return None
-    return Disclosure(
-        Kind.HOST_CONDITIONS,
-        "5.1",
-        f"the host's date was set by {moved_s:+,.1f} s during the run: the dates in the report are of before and after "
-        "it; durations and latencies are of another clock, which is never set",
-        "timedatectl set-ntp true, and wait until it is synchronized, before a run",
+def clocks() -> Clocks:
+    date, boot, monotonic = (
+        time.clock_gettime(clock) for clock in (time.CLOCK_REALTIME, time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC)
     )
+    return Clocks(date - boot, boot - monotonic)
+
+
+def moved(before: Clocks, after: Clocks) -> list[Disclosure]:
+    """What to say when the date was set, or the machine slept, from the one to the other."""
+    found = []
+    if abs(set_s := after.date_s - before.date_s) > SET_S:
+        found.append(
+            Disclosure(
+                Kind.HOST_CONDITIONS,
+                "5.1",
+                f"the host's date was set by {set_s:+,.1f} s during the run: the dates in the report are of before and "
+                "after it; durations and latencies are of another clock, which is never set",
+                "timedatectl set-ntp true, and wait until it is synchronized, before a run",
+            )
+        )
+    if (slept_s := after.slept_s - before.slept_s) > SET_S:
+        found.append(
+            Disclosure(
+                Kind.HOST_CONDITIONS,
+                "4",
+                f"the host slept for {slept_s:,.1f} s during the run, and the drive with it or without a load; no "
+                "duration in the report counts that time",
+                "systemd-inhibit flashgauge run ..., or switch the host's sleep off",
+                invalidates=True,
+            )
+        )
+    return found

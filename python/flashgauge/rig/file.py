@@ -140,8 +140,8 @@ class FileRig:
     def host_checks(self, sequential: bool) -> tuple[HostCheck, ...]:
         return check_host(self._device, self._roots, sequential=sequential)
 
-    def block_reads(self) -> None:
-        return None
+    def block_reads(self) -> str:
+        return "the target is a file"
 
     def check(self) -> None:
         """The path still leads to the file that was cleared, and it is as large. Raises DeviceError."""

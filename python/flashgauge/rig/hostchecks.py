@@ -80,14 +80,16 @@ def sleep_states(roots: Roots) -> HostCheck:
     """A CPU that sleeps deeply wakes late for a completion: at a shallow queue that is part of each latency."""
     states = (roots.sys / "devices/system/cpu").glob("cpu[0-9]*/cpuidle/state[0-9]*")
     usable = [state for state in states if read_text(state / "disable") != "1"]
-    deepest_us = max((int(text) for state in usable if (text := read_text(state / "latency"))), default=None)
-    if deepest_us is None:
+    latencies_us = [int(text) for state in usable if (text := read_text(state / "latency"))]
+    if not latencies_us:
         return HostCheck("CPU sleep", "the kernel does not say how long a CPU takes to wake", seen=False)
+    limit_us = max(latencies_us)
     try:
         with (roots.dev / "cpu_dma_latency").open("rb", buffering=0) as file:
-            deepest_us = min(deepest_us, int.from_bytes(file.read(4), "little"))
+            limit_us = int.from_bytes(file.read(4), "little")
     except OSError:
         pass  # For root only. Nobody may have set a limit, either.
+    deepest_us = max((latency_us for latency_us in latencies_us if latency_us <= limit_us), default=0)
     found = f"a sleeping CPU takes up to {deepest_us} us to wake"
     cure = f"cpupower idle-set --disable-by-latency {WAKE_UP_US}" if deepest_us > WAKE_UP_US else ""
     return HostCheck("CPU sleep", found, cure)

@@ -155,8 +155,8 @@ class SimulatedRig:
         """The host needs the range from sector `lba` on no longer. Raises TargetError for one beyond the end."""
         self.session.trim(lba, range_bytes)
 
-    def block_reads(self) -> None:
-        return None
+    def block_reads(self) -> str:
+        return "the device is simulated"
 
     def check(self) -> None:
         """Nobody can exchange a drive that is in this process alone."""

@@ -26,7 +26,7 @@ const OLDEST_NS: u64 = 500_000_000;
 /// One I/O. Times are of the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Number of the session's step that counts it, from 1; 0: of none, it kept the device loaded between two.
+    /// Number of the step that counts it, from 1 since the log began; 0: of none, it kept the device loaded between two.
     pub step: u64,
     pub thread: u32,
     pub operation: Operation,
@@ -73,6 +73,7 @@ pub struct LogEnd {
     batches: SyncSender<Vec<Row>>,
     count: Arc<Count>,
     waits: bool,
+    steps_before: u64,
 }
 
 /// The reader's end.
@@ -91,8 +92,8 @@ pub enum Taken {
     End,
 }
 
-/// Ends for so many workers. `waits`: a worker waits for room in the queue.
-pub fn open(workers: usize, waits: bool) -> (Vec<LogEnd>, LogReader) {
+/// Ends for so many workers. `waits`: a worker waits for room in the queue. `steps_before`: the session has had so many.
+pub fn open(workers: usize, waits: bool, steps_before: u64) -> (Vec<LogEnd>, LogReader) {
     let (sender, batches) = sync_channel(FULL_BATCHES + if waits { 0 } else { SMALL_BATCHES * workers });
     let count = Arc::new(Count::default());
     let end = |_| LogEnd {
@@ -101,6 +102,7 @@ pub fn open(workers: usize, waits: bool) -> (Vec<LogEnd>, LogReader) {
         batches: sender.clone(),
         count: Arc::clone(&count),
         waits,
+        steps_before,
     };
     ((0..workers).map(end).collect(), LogReader { batches, count })
 }
@@ -119,7 +121,7 @@ impl LogEnd {
     #[inline]
     pub fn completed(&mut self, slot: u32, row: Row) {
         let Some(submitted) = self.submitted.get(slot as usize).copied().filter(|at| *at != Nanos::MAX) else { return };
-        self.rows.push(Row { submitted, ..row });
+        self.rows.push(Row { submitted, step: row.step.saturating_sub(self.steps_before), ..row });
         let old = !self.waits && row.completed.since(self.rows[0].completed) > OLDEST_NS;
         if self.rows.len() == BATCH_ROWS || old {
             self.flush();
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn rows_arrive_in_order_and_the_end_is_told() {
-        let (mut ends, reader) = open(1, false);
+        let (mut ends, reader) = open(1, false, 0);
         let mut end = ends.pop().unwrap();
         assert_eq!(reader.take(Duration::ZERO), Taken::NothingYet);
         let rows = BATCH_ROWS as u64 * 2 + 13;
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_counted() {
-        let (mut ends, reader) = open(1, false);
+        let (mut ends, reader) = open(1, false, 0);
         let rows = WAITING_ROWS + BATCH_ROWS as u64 * 3;
         (0..rows).for_each(|number| log(&mut ends[0], number));
         assert_eq!(reader.dropped(), BATCH_ROWS as u64 * 3);
@@ -237,7 +239,7 @@ mod tests {
     /// A step of many threads ends with a small batch of each, several times before the reader looks.
     #[test]
     fn small_batches_of_many_workers_find_room() {
-        let (mut ends, reader) = open(32, false);
+        let (mut ends, reader) = open(32, false, 0);
         for number in 0..20 {
             for end in &mut ends {
                 log(end, number);
@@ -256,7 +258,7 @@ mod tests {
     /// What was taken makes room again.
     #[test]
     fn room_comes_back() {
-        let (mut ends, reader) = open(1, false);
+        let (mut ends, reader) = open(1, false, 0);
         for number in 0..3 * WAITING_ROWS {
             log(&mut ends[0], number);
             if number % BATCH_ROWS as u64 == 0 {
@@ -268,7 +270,7 @@ mod tests {
 
     #[test]
     fn an_old_row_does_not_wait_for_a_full_batch() {
-        let (mut ends, reader) = open(1, false);
+        let (mut ends, reader) = open(1, false, 0);
         log(&mut ends[0], 0);
         assert_eq!(reader.take(Duration::ZERO), Taken::NothingYet);
         log(&mut ends[0], OLDEST_NS + 1);
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn an_io_from_before_the_log_is_not_in_it() {
-        let (mut ends, reader) = open(1, false);
+        let (mut ends, reader) = open(1, false, 0);
         ends[0].completed(3, row(5));
         drop(ends);
         assert_eq!(reader.take(Duration::ZERO), Taken::End);

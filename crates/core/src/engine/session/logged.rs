@@ -11,7 +11,7 @@ impl Session {
     /// From now on log every I/O. To be asked once, between steps; the reader must be read.
     pub fn log_ios(&mut self) -> Result<LogReader, Error> {
         self.ready()?;
-        let (ends, reader) = iolog::open(self.workers.len(), self.virtual_time);
+        let (ends, reader) = iolog::open(self.workers.len(), self.virtual_time, self.steps);
         for (worker, end) in self.workers.iter().zip(ends) {
             worker.mailbox.pending.fetch_add(1, Ordering::AcqRel);
             worker.commands.send(Command::Log(end)).map_err(|_| Error::WorkerLost)?;
