@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,11 @@ def idle_spans(requests: list[tuple[int, int, int]]) -> list[Span]:
 
 def cpu_delays_ns() -> int:
     """How long this process's threads, all together, were ready to run and had no CPU (proc(5), schedstat)."""
-    return sum(int((task / "schedstat").read_text().split()[1]) for task in Path("/proc/self/task").iterdir())
+    found = 0
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # It may have ended meanwhile.
+            found += int((task / "schedstat").read_text().split()[1])
+    return found
 
 
 class Timed:
