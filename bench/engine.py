@@ -199,7 +199,7 @@ def block_reads(device: str) -> hostoverhead.BlockReads:
 def kernel_ns(trace: BlockTrace) -> tuple[float, float]:
     """Mean and median ns from issue to completion of requests that were alone."""
     times, issued = [], None
-    for at, change, _ in trace.requests():
+    for at, change, _ in trace.requests(all_of_them=False):
         if change < 0 and issued is not None:
             times.append(at - issued)
         issued = at if change > 0 else None

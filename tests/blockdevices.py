@@ -157,14 +157,21 @@ class BlockTrace:
         lines = [line for file in self._instance.glob("per_cpu/*/stats") for line in file.read_text().splitlines()]
         return sum(int(line.split(": ")[1]) for line in lines if line.startswith(("overrun", "dropped events")))
 
-    def requests(self) -> list[tuple[int, int, int]]:
-        """(time in ns, +1 for an issue or -1 for a completion, sectors) of all requests, in order of time."""
-        if lost := self.lost():
+    def requests(self, all_of_them: bool = True) -> list[tuple[int, int, int]]:
+        """(time in ns, +1 for an issue or -1 for a completion, sectors) of all requests, in order of time.
+
+        Raises RuntimeError when some were lost, unless it need not be all of them.
+        """
+        if all_of_them and (lost := self.lost()):
             raise RuntimeError(f"the trace lost {lost} events: trace less, or for a shorter time")
         found = []
         with (self._instance / "trace").open() as trace:
             for line in trace:
                 if line.startswith("#"):
+                    continue
+                if "LOST" in line and ": block_rq_" not in line:
+                    if all_of_them:
+                        raise RuntimeError(f"the trace lost events: {line.strip()}")
                     continue
                 # "task-pid [cpu] flags seconds.micros: block_rq_issue: 7,0 R 4096 () 123 + 8 none,0,0 [task]"; the
                 # task's name may hold spaces and colons, so the event's name is what is looked for.
