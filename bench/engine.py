@@ -131,8 +131,7 @@ def ring() -> Rows:
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """CPUs that do not sleep (PM quality of service): to wake one of a virtual machine takes as long as several I/Os,
-    and which I/Os that hits is the scheduler's luck."""
+    """CPUs that do not sleep (PM quality of service): to wake one of a virtual machine takes as long as several I/Os."""
     with open("/dev/cpu_dma_latency", "wb", buffering=0) as limit:
         limit.write((0).to_bytes(4, "little"))
         yield
