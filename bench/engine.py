@@ -131,7 +131,7 @@ def ring() -> Rows:
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """CPUs that do not sleep (PM quality of service): to wake one of a virtual machine takes as long as several I/Os."""
+    """CPUs that do not sleep (PM quality of service): to wake one of a virtual machine takes longer than the I/O."""
     with open("/dev/cpu_dma_latency", "wb", buffering=0) as limit:
         limit.write((0).to_bytes(4, "little"))
         yield
