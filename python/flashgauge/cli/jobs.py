@@ -101,17 +101,19 @@ def _child(request: RunRequest, connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     observer = QuietOnFailure(JsonObserver(connection.send))
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        with observer:
-            conduct(request, prepare(request), observer)
-        message, code = "", 0
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            with observer:
+                conduct(request, prepare(request), observer)
+            message, code = "", 0
+        finally:
+            _ignore_from_now_on()  # Here: one that comes just now is an interruption like any other.
     except BaseException as error:
         outcome = outcome_of(error)
         if outcome is None:
             connection.send({"event": "end", "message": repr(error), "code": FAILED})
             raise
         message, code = outcome
-    _ignore_from_now_on()  # All is done: there is nothing left to interrupt.
     with contextlib.suppress(OSError):  # The parent may be gone.
         connection.send({"event": "end", "message": message, "code": code})
 
