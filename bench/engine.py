@@ -31,6 +31,7 @@ from flashgauge import hostoverhead
 from flashgauge._core import Session
 from flashgauge.driver import _measurement
 from flashgauge.measurement import Measurement
+from flashgauge.rig.block import block_reads
 from flashgauge.steps import Stimulus, Stop
 
 HISTORY = Path(__file__).parent / "history.jsonl"
@@ -175,7 +176,7 @@ def overhead() -> Rows:
                 mean_ns, median_ns = kernel_ns(trace)
             assert ours.art_ns is not None
             with closing(block(device, depth=1)) as session:
-                counted = hostoverhead.measure(session, lambda: block_reads(device))
+                counted = hostoverhead.measure(session, lambda: block_reads(Path("/sys/block") / Path(device).name))
             assert isinstance(counted, hostoverhead.HostOverhead), counted
             rows.setdefault("loop, queue depth 1: host overhead by counters, mean, us", []).append(counted.ns / 1e3)
             own = (ours.art_ns - mean_ns, ours.histogram.quantile_ns(0.5) - median_ns)
@@ -188,11 +189,6 @@ def overhead() -> Rows:
                     name = f"loop, queue depth 1: host overhead, {kind}, us{program}"
                     rows.setdefault(name, []).append(value / 1e3)
     return rows
-
-
-def block_reads(device: str) -> hostoverhead.BlockReads:
-    fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
-    return hostoverhead.BlockReads(int(fields[0]), int(fields[3]))
 
 
 def kernel_ns(trace: BlockTrace) -> tuple[float, float]:

@@ -22,7 +22,8 @@ from flashgauge.steps import Stimulus, Stop
 SECONDS = 0.5
 BLOCK_BYTES = 4096
 TRIES = 3
-COUNTED_S = 0.1
+# The last I/O may be counted a moment after it has returned.
+COUNTED_S = 0.01
 _INTERVAL_NS = 1_000_000_000
 
 
@@ -67,33 +68,23 @@ def measure(session: Session, block_reads: Callable[[], BlockReads | str]) -> Ho
     or why there are none."""
     stimulus = Stimulus("random", ((BLOCK_BYTES, 1),), 100, 1, 1).to_json()
     stop = Stop(SECONDS, then_idle=True).to_json()  # nothing is left in flight
-    if isinstance(reason := block_reads(), str):
-        return reason
     try:
         session.check(stimulus, stop)
     except ValueError as error:
         return f"4 KiB cannot be read: {error}"
     for _ in range(TRIES):
-        before = block_reads()
+        if isinstance(before := block_reads(), str):
+            return before
         session.start(stimulus, stop, _INTERVAL_NS, True)
         while (raw := session.wait(1.0)) is None:
             pass
         if raw["errors"]:
             first = raw["errors"][0]
             return f"a {first['operation']} at sector {first['first_lba']} failed (errno {first['errno']})"
+        time.sleep(COUNTED_S)
+        if isinstance(after := block_reads(), str):
+            return after
         ios: int = raw["read"]["ios"]
-        after = _counted(block_reads, before, ios)
-        if after is not None and isinstance(before, BlockReads) and after.ios - before.ios == ios > 0:
+        if after.ios - before.ios == ios > 0:
             return HostOverhead(ios, raw["read"]["latency_sum_ns"] / ios, (after.ms - before.ms) * 1e6 / ios)
     return "the device had other I/Os meanwhile"
-
-
-def _counted(block_reads: Callable[[], BlockReads | str], before: BlockReads | str, ios: int) -> BlockReads | None:
-    """The counters when they have so many more; the last one may be counted a moment after it has returned."""
-    until_s = time.monotonic() + COUNTED_S
-    while True:
-        after = block_reads()
-        if not isinstance(after, BlockReads) or not isinstance(before, BlockReads):
-            return None
-        if after.ios - before.ios >= ios or time.monotonic() > until_s:
-            return after

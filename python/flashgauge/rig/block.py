@@ -6,6 +6,7 @@ import errno
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from flashgauge._core import DeviceError, Session
@@ -118,13 +119,7 @@ class BlockRig:
         return check_host(device, device.roots, sequential=sequential)
 
     def block_reads(self) -> BlockReads | str:
-        disk = self._cleared.device.disk
-        # A driver that takes I/Os without queues has their times in ticks of the kernel's clock, 1 to 10 ms.
-        counting = read_text(disk / "queue/iostats") == "1" and (disk / "mq").is_dir()
-        fields = (read_text(disk / "stat") or "").split()
-        if not counting or len(fields) < 4:
-            return "the kernel does not count the time of each of its I/Os"
-        return BlockReads(int(fields[0]), int(fields[3]))
+        return block_reads(self._cleared.device.disk)
 
     def check(self) -> None:
         self._held.check()
@@ -153,6 +148,16 @@ def _session(device: BlockDevice, needs: SessionNeeds) -> Session:
             raise
     time.sleep(safety.CLAIM_AGAIN_S)
     return Session.block(device.path, *arguments, True, needs.verifiable)
+
+
+def block_reads(disk: Path) -> BlockReads | str:
+    """By the counters in the disk's folder of sysfs; or why there are none."""
+    # A driver that takes I/Os without queues has their times in ticks of the kernel's clock, 1 to 10 ms.
+    counting = read_text(disk / "queue/iostats") == "1" and (disk / "mq").is_dir()
+    fields = (read_text(disk / "stat") or "").split()
+    if not counting or len(fields) < 4:
+        return "the kernel does not count the time of each of its I/Os"
+    return BlockReads(int(fields[0]), int(fields[3]))
 
 
 def usable_bytes(device: BlockDevice) -> int:
